@@ -24,6 +24,8 @@ int execute(const evaluate_options& options) {
     return refuse({{{"--weights", metadata.error().message}}});
   if (const auto why = other_model(*metadata, prepared->config.job); !why.empty())
     return refuse({{{"--weights", fmt::format("{}: {}", options.weights, why)}}});
+  if (const auto why = other_vocabulary(*metadata, prepared->data.words.get()); !why.empty())
+    return refuse({{{"--weights", fmt::format("{}: {}", options.weights, why)}}});
   if (const auto numbers = other_scaling(*metadata, prepared->data.scaling); !numbers.empty())
     fmt::print(
         stderr,

@@ -17,6 +17,7 @@
 #include "actors/node/place_roles.hpp"
 #include "apps/cluster_check.hpp"
 #include "apps/report.hpp"
+#include "apps/weights_file.hpp"
 #include "kernels/backend.hpp"
 #include "tensor/safetensors.hpp"
 
@@ -145,9 +146,12 @@ config::problems missing_devices(const config::loaded_job& job) {
 }
 
 /// What is wrong with the weights that the job starts from.
-config::problems wrong_init(const config::loaded_job& job, const model& network) {
+config::problems wrong_init(const config::loaded_job& job, const model& network, const vocabulary* words) {
   if (job.job.init.empty() || job.job.init == actors::init_zeros)
     return {};
+  if (const auto metadata = read_safetensors_metadata(job.job.init))
+    if (const auto why = other_vocabulary(*metadata, words); !why.empty())
+      return {{where_of(job, "model.init"), fmt::format("{}: {}", job.job.init, why)}};
   const auto queue = kernels::open_backend({});
   const auto parameters = queue->allocate(static_cast<std::size_t>(network.layout().floats()) * sizeof(float));
   const auto loaded = load_safetensors(job.job.init, network.layout(), parameters.as<float>());
@@ -208,7 +212,7 @@ config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<
     auto early = build_model(job, *facts.format);
     if (!early)
       return early.error();
-    if (config::problems wrong = wrong_init(job, *early); !wrong.empty())
+    if (config::problems wrong = wrong_init(job, *early, nullptr); !wrong.empty())
       return config::refusal{std::move(wrong)};
     if (!read_data)
       return prepared_job{std::move(job), std::move(cluster), {}, std::move(*early)};
@@ -219,7 +223,7 @@ config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<
   auto network = build_model(job, data->train->format());
   if (!network)
     return network.error();
-  if (config::problems wrong = wrong_init(job, *network); !wrong.empty())
+  if (config::problems wrong = wrong_init(job, *network, data->words.get()); !wrong.empty())
     return config::refusal{std::move(wrong)};
   return prepared_job{std::move(job), std::move(cluster), std::move(*data), std::move(*network)};
 }

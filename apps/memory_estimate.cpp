@@ -191,10 +191,10 @@ double role_memory::host_bytes() const {
 
 namespace {
 
-/// Of one sample in the memory of a data set: floats of tables, bytes of images; windows of a text share its ids.
+/// Of one sample in the memory of a data set: floats of tables, bytes of images; a text stays on the disk.
 double sample_bytes(const data_spec& data, double elements) {
   if (data.source == "text")
-    return static_cast<double>(data.stride == 0 ? data.context : data.stride) * sizeof(std::uint16_t);
+    return 0;
   return data.source == "csv" ? elements * element_bytes : elements;
 }
 

@@ -97,8 +97,9 @@ std::string save_weights(const std::string& path, const prepared_job& prepared, 
   if (outcome.digest.empty())
     return fmt::format("--save {}: there is nothing to save: {}", path,
                        result.steps == 0 ? "no step was made" : "no parameters were evaluated");
-  if (const auto saved = save_safetensors(path, prepared.network.layout(), result.parameters.as<const float>(),
-                                          weights_metadata(prepared.config.job, result.scaling, result.weights_step.value_or(0)));
+  if (const auto saved = save_safetensors(
+          path, prepared.network.layout(), result.parameters.as<const float>(),
+          weights_metadata(prepared.config.job, result.scaling, prepared.data.words.get(), result.weights_step.value_or(0)));
       !saved)
     return saved.error().message;
   if (result.failed && result.weights_step)
@@ -174,7 +175,7 @@ int execute(const run_options& options) {
   }
   if (auto wrong = go_on(options, *prepared); !wrong.empty())
     return refuse({std::move(wrong)});
-  prepared->data = {}; // each node reads its own
+  prepared->data.train = prepared->data.test = nullptr; // each node reads its own
   if (options.detach)
     return leave_alone(options, submit_detached(*prepared->cluster, prepared->config, roles), prepared->config.job.name);
 

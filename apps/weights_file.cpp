@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
@@ -34,6 +33,18 @@ std::optional<std::vector<T>> read_array(const std::map<std::string, std::string
     return std::nullopt;
   auto values = json::try_value_to<std::vector<T>>(parsed);
   return values ? std::optional(std::move(*values)) : std::nullopt;
+}
+
+constexpr const char* every_byte = "bytes";
+
+/// Of the first id that two vocabularies have for different texts.
+std::string first_difference(const vocabulary& theirs, const vocabulary& ours) {
+  const auto common = static_cast<std::int32_t>(std::min(theirs.size(), ours.size()));
+  for (std::int32_t id = 0; id < common; ++id)
+    if (theirs.text(id) != ours.text(id))
+      return fmt::format("; id {} is {} there and {} here", id, json::serialize(json::value(theirs.text(id))),
+                         json::serialize(json::value(ours.text(id))));
+  return "";
 }
 
 bool same_layers(const std::vector<std::string>& a, const std::vector<std::string>& b) {
@@ -67,7 +78,8 @@ std::string scaling_text(const data_scaling& scaling) {
                      scaling.pair_of == "channel" ? ", x = pixel / 255" : "");
 }
 
-std::map<std::string, std::string> weights_metadata(const actors::job& job, const data_scaling& scaling, std::uint64_t step) {
+std::map<std::string, std::string> weights_metadata(const actors::job& job, const data_scaling& scaling, const vocabulary* words,
+                                                    std::uint64_t step) {
   std::map<std::string, std::string> all{{"step", std::to_string(step)}, {"version", TROUPE_VERSION}};
   if (!job.model.layers.empty())
     all["layers"] = json::serialize(json::value_from(job.model.layers));
@@ -76,6 +88,8 @@ std::map<std::string, std::string> weights_metadata(const actors::job& job, cons
     all["deviation"] = fmt::format("[{}]", fmt::join(scaling.deviation, ", "));
     all["scaling"] = text;
   }
+  if (words != nullptr)
+    all["vocabulary"] = words->has_bytes() ? every_byte : json::serialize(json::value_from(words->characters()));
   return all;
 }
 
@@ -93,6 +107,36 @@ std::string other_scaling(const std::map<std::string, std::string>& metadata, co
     return "";
   return fmt::format("mean {} and deviation {}, and this job's have {} and {}", numbers_text(*mean), numbers_text(*deviation),
                      numbers_text(scaling.mean), numbers_text(scaling.deviation));
+}
+
+result<std::optional<vocabulary>> read_vocabulary(const std::map<std::string, std::string>& metadata) {
+  const auto found = metadata.find("vocabulary");
+  if (found == metadata.end())
+    return std::optional<vocabulary>{};
+  if (found->second == every_byte)
+    return std::optional{vocabulary::of_bytes()};
+  const auto characters = read_array<std::string>(metadata, "vocabulary");
+  if (!characters)
+    return error{errc::bad_weights, "their vocabulary is neither a JSON array of texts nor \"bytes\""};
+  auto words = vocabulary::of_characters(*characters);
+  if (!words)
+    return error{errc::bad_weights, "their vocabulary cannot be used: " + words.error().message};
+  return std::optional{std::move(*words)};
+}
+
+std::string other_vocabulary(const std::map<std::string, std::string>& metadata, const vocabulary* words) {
+  const auto theirs = read_vocabulary(metadata);
+  if (!theirs)
+    return theirs.error().message;
+  if (words == nullptr || !*theirs || **theirs == *words)
+    return "";
+  const auto counted = [](const vocabulary& all) {
+    return all.has_bytes() ? std::string("bytes") : fmt::format("{} characters", all.size());
+  };
+  return fmt::format(
+      "weights of another vocabulary: their ids stand for {}, those of data.path for {}{}; give the text that they "
+      "were trained on, or one with the same characters",
+      counted(**theirs), counted(*words), (*theirs)->has_bytes() || words->has_bytes() ? "" : first_difference(**theirs, *words));
 }
 
 } // namespace troupe::apps

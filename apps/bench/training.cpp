@@ -13,6 +13,7 @@
 #include "kernels/random.hpp"
 #include "tensor/data/batch_loader.hpp"
 #include "tensor/data/memory_set.hpp"
+#include "tensor/data/windows.hpp"
 #include "tensor/optimizer.hpp"
 #include "tensor/plan.hpp"
 
@@ -40,35 +41,17 @@ labelled_images random_images(const data_format& data, std::int64_t count, std::
   return images;
 }
 
+constexpr std::size_t text_ids = 1 << 20;
+
 /// Windows of a text of random ids, one at each place of it.
-class random_text final : public data_set {
-public:
-  explicit random_text(const data_format& format) : format_(format), ids_(text_ids) {
-    for (std::size_t at = 0; at < ids_.size(); ++at)
-      ids_[at] = static_cast<std::int32_t>(
-          kernels::random_below(kernels::random_word({seed, 0, 2}, at), static_cast<std::uint32_t>(format.ids)));
-  }
-
-  std::int64_t size() const override { return std::ssize(ids_) - context(); }
-  const data_format& format() const override { return format_; }
-  std::int32_t label(std::uint32_t) const override { return 0; }
-
-  void gather(std::span<const std::uint32_t> indices, void* x, void* labels) const override {
-    auto* sample = static_cast<std::int32_t*>(x);
-    auto* next = static_cast<std::int32_t*>(labels);
-    for (const auto index : indices) {
-      sample = std::copy_n(ids_.begin() + index, context(), sample);
-      next = std::copy_n(ids_.begin() + index + 1, context(), next);
-    }
-  }
-
-private:
-  static constexpr std::size_t text_ids = 1 << 20;
-  std::int64_t context() const { return format_.sample[0]; }
-
-  data_format format_;
-  std::vector<std::int32_t> ids_;
-};
+std::shared_ptr<const data_set> random_text(const data_format& format) {
+  std::vector<std::int32_t> ids(text_ids);
+  for (std::size_t at = 0; at < ids.size(); ++at)
+    ids[at] = static_cast<std::int32_t>(
+        kernels::random_below(kernels::random_word({seed, 0, 2}, at), static_cast<std::uint32_t>(format.ids)));
+  return make_windows(std::make_shared<ids_in_memory>(std::move(ids)), {.end = text_ids, .context = format.sample[0]},
+                      format.classes);
+}
 
 data_format ids_of(std::int64_t context, int vocabulary) {
   return {.sample = {context}, .classes = vocabulary, .type = dtype::i32, .ids = vocabulary, .labels = {context}};
@@ -235,7 +218,7 @@ result<bench_model> find_bench_model(const std::string& name) {
 
 data_pair bench_data(const bench_model& m) {
   if (m.data.ids > 0) {
-    const auto text = std::make_shared<random_text>(m.data);
+    const auto text = random_text(m.data);
     return {text, text};
   }
   return make_image_pair({random_images(m.data, mnist_bytes / m.data.sample.elements(), 0), random_images(m.data, 1000, 1)},

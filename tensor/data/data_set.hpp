@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Data sets in memory, and how they are read.
+// Data sets, and how they are read.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,8 @@
 #include "tensor/shape.hpp"
 
 namespace troupe {
+
+class vocabulary;
 
 /// `[data]` of a job file.
 struct data_spec {
@@ -55,6 +57,7 @@ struct data_scaling {
 struct data_pair {
   std::shared_ptr<const data_set> train, test;
   data_scaling scaling{};
+  std::shared_ptr<const vocabulary> words{}; ///< of a text; null: its ids are not known to stand for anything
 };
 
 /// Reads or draws both sets; both are scaled by the training set's statistics. `seed` keys what digits draws and which labels are

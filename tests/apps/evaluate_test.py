@@ -10,6 +10,18 @@ import unittest
 from cli_test import Case, SMALL, last_json, troupe, write_safetensors
 
 
+TEXT_JOB = """
+[data]
+source = "text"
+path = "PATH"
+context = 4
+[model]
+layers = ["embedding 4", "head"]
+[stop]
+steps = 1
+"""
+
+
 class Evaluate(Case):
     """One linear layer whose weights are zero: the loss is log 10, and every sample is taken for class 0."""
 
@@ -41,8 +53,11 @@ class Evaluate(Case):
         self.assertIn("linear1.", message)
 
     def saved(self, *arguments):
+        return self.saved_of(self.job, *arguments)
+
+    def saved_of(self, job, *arguments):
         path = self.folder / "saved.safetensors"
-        self.assertEqual(troupe("run", self.job, "--quiet", "--save", path, *arguments).returncode, 0)
+        self.assertEqual(troupe("run", job, "--quiet", "--save", path, *arguments).returncode, 0)
         return path
 
     def test_saved_weights_can_be_used_elsewhere_by_what_they_say(self):
@@ -84,6 +99,23 @@ class Evaluate(Case):
         self.assertEqual(troupe("evaluate", self.job, "--weights", path).stderr, "")
         self.assertRegex(troupe("evaluate", self.job, "--weights", path, "--set", "data.scale=unit").stderr,
                          r"was trained on data of mean 0\.\d+ and deviation 0\.\d+, and this job's have 0 and 1")
+
+    def test_weights_of_a_text_know_its_characters(self):
+        job = self.write("text.toml", TEXT_JOB.replace("PATH", str(self.write("a.txt", "a \u00e4b " * 40))))
+        path = self.saved_of(job)
+        raw = path.read_bytes()
+        about = json.loads(raw[8:8 + struct.unpack("<Q", raw[:8])[0]])["__metadata__"]
+        self.assertEqual(json.loads(about["vocabulary"]), [" ", "a", "b", "\u00e4"])
+        self.assertEqual(troupe("evaluate", job, "--weights", path).returncode, 0)
+        other = ["--set", f"data.path={self.write('b.txt', 'a ob ' * 40)}"]
+        expected = ('weights of another vocabulary: their ids stand for 4 characters, those of data.path for 4 characters; id 3 is "\u00e4" there and '
+                    '"o" here')
+        self.assertIn(expected, self.refused("evaluate", job, "--weights", path, *other))
+        self.assertIn("--set model.init: ", self.refused("run", job, "--set", f"model.init={path}", *other))
+        self.assertIn(expected, self.refused("check", job, "--set", f"model.init={path}", *other))
+        self.assertEqual(troupe("check", job, "--set", f"model.init={path}").returncode, 0)
+        self.assertIn("for 4 characters, those of data.path for bytes; give",
+                      self.refused("evaluate", job, "--weights", path, "--set", "data.vocabulary=bytes"))
 
     def test_a_truncated_file_is_refused(self):
         path = self.weights()

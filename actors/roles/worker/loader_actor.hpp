@@ -5,6 +5,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/errors.hpp"
 #include "actors/messages/compute.hpp"
 #include "actors/roles/activity.hpp"
 
@@ -19,7 +20,9 @@ public:
   loader_state(measured_pointer<loader_control> self, std::shared_ptr<const data_set> data, std::uint64_t seed,
                batch_loader::host_allocator allocate, const sample_assignment& how = {}, tracer_ptr trace = {},
                std::uint32_t worker = 0)
-      : self_(self), trace_(std::move(trace)), worker_(worker), loader_(std::move(data), seed, std::move(allocate), how) {}
+      : self_(self), trace_(std::move(trace)), worker_(worker), loader_(std::move(data), seed, std::move(allocate), how) {
+    end_with_reason(*self_); // its file may be gone
+  }
 
   loader_control::behavior_type make_behavior() {
     return {
