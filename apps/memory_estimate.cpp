@@ -191,9 +191,9 @@ double role_memory::host_bytes() const {
 
 namespace {
 
-/// Of one sample in the memory of a data set: floats of tables, bytes of images; a text stays on the disk.
+/// Of one sample in the memory of a data set: floats of tables, bytes of images. Others stay on the disk.
 double sample_bytes(const data_spec& data, double elements) {
-  if (data.source == "text")
+  if (data.source == "text" || data.source == "tokens" || data.source == "npy" || data.source == "safetensors")
     return 0;
   return data.source == "csv" ? elements * element_bytes : elements;
 }

@@ -126,13 +126,6 @@ void sync_folder(const std::string& path) {
     ::fsync(handle.get());
 }
 
-/// What a file says of one tensor.
-struct entry {
-  std::string name;
-  std::vector<std::int64_t> dims;
-  std::uint64_t begin = 0, end = 0;
-};
-
 std::optional<std::uint64_t> as_count(const json::value& v) {
   if (v.is_uint64())
     return v.get_uint64();
@@ -141,16 +134,16 @@ std::optional<std::uint64_t> as_count(const json::value& v) {
   return std::nullopt;
 }
 
-/// The entry under `name`, or nothing where it is not {"dtype": "F32", "shape": [counts], "data_offsets": [begin, end]}.
-std::optional<entry> read_entry(std::string_view name, const json::value& v) {
+/// The entry under `name`, or nothing where it is not {"dtype": text, "shape": [counts], "data_offsets": [begin, end]}.
+std::optional<stored_tensor> read_entry(std::string_view name, const json::value& v) {
   const auto* fields = v.if_object();
   const auto* type = fields ? fields->if_contains("dtype") : nullptr;
   const auto* dims = fields ? fields->if_contains("shape") : nullptr;
   const auto* offsets = fields ? fields->if_contains("data_offsets") : nullptr;
-  if (!type || !dims || !offsets || *type != "F32" || !dims->is_array() || !offsets->is_array()
+  if (!type || !dims || !offsets || !type->is_string() || !dims->is_array() || !offsets->is_array()
       || offsets->get_array().size() != 2)
     return std::nullopt;
-  entry read{std::string{name}, {}, 0, 0};
+  stored_tensor read{std::string{name}, std::string{type->get_string().data(), type->get_string().size()}, {}, 0, 0};
   for (const auto& extent : dims->get_array()) {
     auto count = as_count(extent);
     if (!count || *count > static_cast<std::uint64_t>(INT64_MAX))
@@ -170,13 +163,14 @@ class loader {
 public:
   explicit loader(const std::string& path) : path_(path), in_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {}
 
-  result<void> read_header() {
+  /// With `floats_alone`, another tensor is refused.
+  result<void> read_header(bool floats_alone = true) {
     struct stat about {};
     if (!in_.is_open() || ::fstat(in_.get(), &about) != 0)
       return error{errc::io, fmt::format("{}: cannot open it: {}; `run --save` writes such files", path_, std::strerror(errno))};
     if (!S_ISREG(about.st_mode))
       return io_error(path_, "read it as a file", EISDIR);
-    return read_header(static_cast<std::uint64_t>(about.st_size));
+    return read_header(static_cast<std::uint64_t>(about.st_size), floats_alone);
   }
 
   result<void> load(const parameter_layout& layout, float* flat) {
@@ -191,12 +185,23 @@ public:
     return {};
   }
 
+  result<std::vector<stored_tensor>> take_index() {
+    std::ranges::sort(entries_, {}, &stored_tensor::begin);
+    for (auto& e : entries_) {
+      if (e.end > data_bytes_)
+        return refuse(fmt::format("tensor \"{}\" ends at byte {} of {}: truncated", e.name, e.end, data_bytes_));
+      e.begin += data_begin_;
+      e.end += data_begin_;
+    }
+    return std::move(entries_);
+  }
+
   std::map<std::string, std::string> take_metadata() { return std::move(metadata_); }
 
 private:
   error refuse(std::string message) const { return {errc::bad_weights, fmt::format("{}: {}", path_, message)}; }
 
-  result<void> read_header(std::uint64_t file_bytes) {
+  result<void> read_header(std::uint64_t file_bytes, bool floats_alone) {
     std::uint64_t length = 0;
     if (file_bytes < length_bytes || !in_.read_at(&length, sizeof length, 0))
       return refuse(fmt::format("{} bytes are too few for a safetensors file", file_bytes));
@@ -220,9 +225,9 @@ private:
         continue;
       }
       auto read = read_entry({name.data(), name.size()}, v);
-      if (!read)
-        return refuse(
-            fmt::format("tensor \"{}\" is not F32 with a shape and two offsets", std::string_view{name.data(), name.size()}));
+      if (!read || (floats_alone && read->type != "F32"))
+        return refuse(fmt::format("tensor \"{}\" is not {} with a shape and two offsets",
+                                  std::string_view{name.data(), name.size()}, floats_alone ? "F32" : "of a type"));
       entries_.push_back(std::move(*read));
     }
     return {};
@@ -237,9 +242,9 @@ private:
 
   result<void> match_entries(const parameter_layout& layout) {
     for (const auto& slot : layout.slots)
-      if (std::ranges::find(entries_, slot.name, &entry::name) == entries_.end())
+      if (std::ranges::find(entries_, slot.name, &stored_tensor::name) == entries_.end())
         return refuse(fmt::format("lacks the tensor \"{}\" {} of the model", slot.name, slot.dims.to_string()));
-    std::ranges::sort(entries_, {}, &entry::begin);
+    std::ranges::sort(entries_, {}, &stored_tensor::begin);
     std::uint64_t expected = 0;
     for (const auto& e : entries_) {
       const auto index = layout.find(e.name);
@@ -264,7 +269,7 @@ private:
   file in_;
   std::map<std::string, std::string> metadata_;
   std::uint64_t data_begin_ = 0, data_bytes_ = 0;
-  std::vector<entry> entries_;
+  std::vector<stored_tensor> entries_;
 };
 
 } // namespace
@@ -305,6 +310,13 @@ result<std::map<std::string, std::string>> read_safetensors_metadata(const std::
   if (auto header = from.read_header(); !header)
     return header.error();
   return from.take_metadata();
+}
+
+result<std::vector<stored_tensor>> read_safetensors_index(const std::string& path) {
+  loader from{path};
+  if (auto header = from.read_header(false); !header)
+    return header.error();
+  return from.take_index();
 }
 
 std::string weights_digest(const parameter_layout& layout, const float* flat) {

@@ -2,8 +2,10 @@
 // Parameters as safetensors files, and as a digest.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "tensor/error.hpp"
 #include "tensor/layout.hpp"
@@ -29,6 +31,15 @@ result<void> load_safetensors(const std::string& path, const parameter_layout& l
 /// The "__metadata__" of a file, as far as it is texts; empty where it has none. Refuses a broken header as load_safetensors
 /// does.
 result<std::map<std::string, std::string>> read_safetensors_metadata(const std::string& path);
+
+/// A tensor of any type, where it stands.
+struct stored_tensor {
+  std::string name, type; ///< "F32"
+  std::vector<std::int64_t> dims;
+  std::uint64_t begin = 0, end = 0; ///< bytes of the file
+};
+/// Those of a file, in the order of their bytes. Refuses a broken header; a tensor's bytes lie within the file.
+result<std::vector<stored_tensor>> read_safetensors_index(const std::string& path);
 
 /// The first 32 hexadecimal digits of the SHA-256 of the parameters' bytes in layout order, gaps between slots left out:
 /// equal digests mean equal weights, bit for bit.

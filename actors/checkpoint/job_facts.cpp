@@ -60,8 +60,11 @@ std::map<std::string, std::string> checkpoint_facts(const job& job) {
     facts["data.scale"] = job.data.scale;
     if (job.data.source == "digits")
       facts["data.train_samples"] = fmt::format("{}", job.data.train_samples);
-    if (job.data.source == "text") {
+    if (job.data.source == "tokens")
+      facts["data.vocabulary_size"] = fmt::format("{}", job.data.vocabulary_size);
+    if (job.data.source == "text")
       facts["data.vocabulary"] = job.data.vocabulary;
+    if (job.data.source == "text" || job.data.source == "tokens") {
       facts["data.context"] = fmt::format("{}", job.data.context);
       facts["data.stride"] = fmt::format("{}", job.data.stride);
     }

@@ -24,17 +24,22 @@ std::vector<std::string> with_added(std::vector<std::string> names, const std::v
 
 void add_data(key_list& keys, const actors::extensions& added) {
   const std::string s = "data";
-  TROUPE_KEY(s, "source", (text{with_added({"digits", "idx", "cifar10", "csv", "text"}, added.sources), {}}), job.data.source,
-             "digits: drawn by the program; idx: MNIST's format, also .gz; cifar10: its binary version; csv: numbers, the label "
-             "last; text: "
-             "windows of a text, each with the ids that follow");
-  TROUPE_KEY(s, "path", text{}, job.data.path, "folder (idx, cifar10) or file (csv, text), from the current directory", true);
-  TROUPE_KEY(s, "test_path", text{}, job.data.test_path, "csv: the file with the test samples; default: the last tenth of path",
-             true);
+  TROUPE_KEY(
+      s, "source",
+      (text{with_added({"digits", "idx", "cifar10", "csv", "text", "tokens", "npy", "safetensors"}, added.sources), {}}),
+      job.data.source,
+      "digits: drawn by the program; idx: MNIST's format, also .gz; cifar10: its binary version; csv: numbers, the label "
+      "last; text, tokens: windows of a text or of ids, each with the ids that follow; npy, safetensors: arrays of features "
+      "and labels");
+  TROUPE_KEY(s, "path", text{}, job.data.path, "folder (idx, cifar10) or file (the others), from the current directory", true);
+  TROUPE_KEY(s, "test_path", text{}, job.data.test_path,
+             "csv, tokens, npy: the file with the test samples; default: the last tenth of path", true);
+  TROUPE_KEY(s, "labels_path", text{}, job.data.labels_path, "npy: the file with the labels of path's rows", true);
+  TROUPE_KEY(s, "test_labels_path", text{}, job.data.test_labels_path, "npy: the labels of test_path's rows", true);
   TROUPE_KEY(s, "batch", (integer{1, 1 << 20}), job.data.batch, "samples of each worker in a step");
   TROUPE_KEY(s, "scale", (text{{"standard", "unit"}, {}}), job.data.scale,
              "standard: (x - mean) / deviation of the training set, a pair for each channel or column: `check` and saved weights "
-             "have them; unit: pixels / 255");
+             "have them; unit: pixels / 255, numbers of npy and safetensors as they are");
   TROUPE_KEY(s, "partition", (text{{"shuffled", "by-worker"}, {}}), job.data.partition,
              "shuffled: one permutation an epoch, shared by all workers; by-worker: a worker's samples stay its own");
   TROUPE_KEY(
@@ -45,9 +50,11 @@ void add_data(key_list& keys, const actors::extensions& added) {
       "share of the training labels that are replaced by one drawn from all classes, its own included; keyed by the job's seed");
   TROUPE_KEY(s, "vocabulary", (text{{"characters", "bytes"}, {}}), job.data.vocabulary,
              "text: what has an id: each character (UTF-8) that occurs, or each of 256 bytes");
-  TROUPE_KEY(s, "context", (integer{1, 1 << 20}), job.data.context, "text: how many ids a sample has");
+  TROUPE_KEY(s, "token_type", (text{{"uint16", "uint32"}, {}}), job.data.token_type, "tokens: what an id is in the file");
+  TROUPE_KEY(s, "vocabulary_size", (integer{2, 1 << 24}), job.data.vocabulary_size, "tokens: how many ids there are", true);
+  TROUPE_KEY(s, "context", (integer{1, 1 << 20}), job.data.context, "text, tokens: how many ids a sample has");
   TROUPE_KEY(s, "stride", (integer{1, 1 << 20}), job.data.stride,
-             "text: ids from a sample's begin to the next's; default: context", true);
+             "text, tokens: ids from a sample's begin to the next's; default: context", true);
   TROUPE_KEY(s, "train_samples", (integer{1, 10'000'000}), job.data.train_samples, "digits: how many training samples are drawn");
   TROUPE_KEY(s, "test_samples", (integer{1, 10'000'000}), job.data.test_samples, "digits: how many test samples are drawn");
 }

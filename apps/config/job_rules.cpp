@@ -27,13 +27,17 @@ struct belonging {
 
 std::vector<belonging> belongings() {
   return {
-      {"data.path", "data.source", {"idx", "cifar10", "csv", "text"}},
-      {"data.scale", "data.source", {"digits", "idx", "cifar10", "csv"}},
+      {"data.path", "data.source", {"idx", "cifar10", "csv", "text", "tokens", "npy", "safetensors"}},
+      {"data.scale", "data.source", {"digits", "idx", "cifar10", "csv", "npy", "safetensors"}},
       {"data.label_noise", "data.source", {"digits", "idx", "cifar10", "csv"}},
-      {"data.test_path", "data.source", {"csv"}},
+      {"data.test_path", "data.source", {"csv", "tokens", "npy"}},
+      {"data.labels_path", "data.source", {"npy"}},
+      {"data.test_labels_path", "data.source", {"npy"}},
       {"data.vocabulary", "data.source", {"text"}},
-      {"data.context", "data.source", {"text"}},
-      {"data.stride", "data.source", {"text"}},
+      {"data.token_type", "data.source", {"tokens"}},
+      {"data.vocabulary_size", "data.source", {"tokens"}},
+      {"data.context", "data.source", {"text", "tokens"}},
+      {"data.stride", "data.source", {"text", "tokens"}},
       {"data.train_samples", "data.source", {"digits"}},
       {"data.test_samples", "data.source", {"digits"}},
       {"data.sorted_fraction", "data.partition", {"by-worker"}},
@@ -80,15 +84,35 @@ void check_belongings(job_draft& draft) {
   }
 }
 
+/// What a source reads, for messages.
+std::string reads_from(const std::string& source) {
+  static const std::map<std::string, std::string> files{{"csv", "train.csv"},
+                                                        {"text", "shakespeare.txt"},
+                                                        {"tokens", "train.bin"},
+                                                        {"npy", "features.npy"},
+                                                        {"safetensors", "data.safetensors"}};
+  const auto file = files.find(source);
+  return file == files.end() ? "a folder, such as path = \"data/mnist\""
+                             : fmt::format("a file, such as path = \"data/{}\"", file->second);
+}
+
 void check_data(job_draft& draft) {
   const data_spec& data = draft.out.job.data;
-  if (data.source != "digits" && draft.out.job.own_data.name.empty() && data.path.empty() && !draft.unclear("data.path")
-      && !draft.unclear("data.source"))
-    draft.refuse("data.source", fmt::format("data.path is missing; data.source = \"{}\" reads {}, such as path = \"data/{}\"",
-                                            data.source, data.source == "csv" || data.source == "text" ? "a file" : "a folder",
-                                            data.source == "csv"    ? "train.csv"
-                                            : data.source == "text" ? "shakespeare.txt"
-                                                                    : "mnist"));
+  if (data.source == "digits" || !draft.out.job.own_data.name.empty() || draft.unclear("data.source"))
+    return;
+  const auto needs = [&](const std::string& key, bool missing, const std::string& what) {
+    if (missing && !draft.unclear(key))
+      draft.refuse("data.source", fmt::format("{} is missing; data.source = \"{}\" {}", key, data.source, what));
+  };
+  needs("data.path", data.path.empty(), "reads " + reads_from(data.source));
+  needs("data.vocabulary_size", data.source == "tokens" && data.vocabulary_size == 0,
+        "takes how many ids there are, such as vocabulary_size = 50257");
+  needs("data.labels_path", data.source == "npy" && data.labels_path.empty(),
+        "reads a file of labels, too, such as labels_path = \"data/labels.npy\"");
+  if (data.source == "npy" && data.test_path.empty() != data.test_labels_path.empty() && !draft.unclear("data.test_path")
+      && !draft.unclear("data.test_labels_path"))
+    draft.refuse(data.test_path.empty() ? "data.test_labels_path" : "data.test_path",
+                 "data.test_path and data.test_labels_path belong together; give both or neither");
 }
 
 /// The layer that a text was likely meant for: each word is replaced by the nearest word of a layer. Empty: none.
@@ -164,7 +188,8 @@ void check_model(job_draft& draft) {
 /// Windows that do not overlap, unless the job says otherwise.
 void derive_stride(job_draft& draft) {
   data_spec& data = draft.out.job.data;
-  if (data.source != "text" || draft.has("data.stride") || draft.unclear("data.stride") || draft.unclear("data.context"))
+  if ((data.source != "text" && data.source != "tokens") || draft.has("data.stride") || draft.unclear("data.stride")
+      || draft.unclear("data.context"))
     return;
   data.stride = data.context;
   draft.from["data.stride"] = "data.context";

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "tensor/data/arrays.hpp"
 #include "tensor/data/byte_source.hpp"
 #include "tensor/data/cifar10.hpp"
 #include "tensor/data/csv.hpp"
@@ -12,6 +13,7 @@
 #include "tensor/data/label_noise.hpp"
 #include "tensor/data/memory_set.hpp"
 #include "tensor/data/text.hpp"
+#include "tensor/data/tokens.hpp"
 
 namespace troupe {
 
@@ -52,17 +54,23 @@ result<data_pair> load_data(const data_spec& spec, std::uint64_t seed) {
     return load_table(spec, seed);
   if (spec.source == "text")
     return load_text(spec);
+  if (spec.source == "tokens")
+    return load_tokens(spec);
+  if (spec.source == "npy" || spec.source == "safetensors")
+    return load_arrays(spec);
 
   if (std::error_code ignored; spec.source != "digits" && std::filesystem::exists(spec.path, ignored)
                                && !std::filesystem::is_directory(spec.path, ignored))
     return error{errc::bad_data, fmt::format("{}: a file, and source = \"{}\" reads a folder; did you mean {}?", spec.path,
                                              spec.source, std::filesystem::absolute(spec.path, ignored).parent_path().string())};
-  auto images = spec.source == "digits" ? draw(spec, seed)
-                : spec.source == "idx"  ? read_idx_folder(spec.path)
-                : spec.source == "cifar10"
-                    ? read_cifar10_folder(spec.path)
-                    : bad_option(fmt::format("data.source = \"{}\"; it is \"digits\", \"idx\", \"cifar10\", \"csv\" or \"text\"",
-                                             spec.source));
+  auto images =
+      spec.source == "digits" ? draw(spec, seed)
+      : spec.source == "idx"  ? read_idx_folder(spec.path)
+      : spec.source == "cifar10"
+          ? read_cifar10_folder(spec.path)
+          : bad_option(fmt::format("data.source = \"{}\"; it is \"digits\", \"idx\", \"cifar10\", \"csv\", \"text\", \"tokens\", "
+                                   "\"npy\" or \"safetensors\"",
+                                   spec.source));
   if (!images)
     return images.error();
   replace_labels(std::span{images->train.labels}, images->train.classes, spec.label_noise, seed);
@@ -74,11 +82,11 @@ std::vector<std::filesystem::path> data_files(const data_spec& spec) {
     return idx_files(spec.path);
   if (spec.source == "cifar10")
     return cifar10_files(spec.path);
-  if (spec.source != "csv" && spec.source != "text")
-    return {};
-  std::vector<std::filesystem::path> files{spec.path};
-  if (!spec.test_path.empty())
-    files.emplace_back(spec.test_path);
+  std::vector<std::filesystem::path> files;
+  if (spec.source != "digits")
+    for (const auto* path : {&spec.path, &spec.labels_path, &spec.test_path, &spec.test_labels_path})
+      if (!path->empty())
+        files.emplace_back(*path);
   return files;
 }
 

@@ -19,16 +19,19 @@ class vocabulary;
 
 /// `[data]` of a job file.
 struct data_spec {
-  std::string source = "digits";         ///< "digits" | "idx" | "cifar10" | "csv" | "text"
-  std::string path = {};                 ///< folder (idx, cifar10) or file (csv, text); not used by digits
-  std::string test_path = {};            ///< csv: the test file; empty: the last tenth of `path`
-  std::int64_t batch = 64;               ///< rows per worker and step
-  std::string scale = "standard";        ///< "standard": (x - mean) / std of the training set; "unit": pixels / 255
-  std::string partition = "shuffled";    ///< "shuffled" | "by-worker": sample_assignment.hpp
+  std::string source = "digits"; ///< "digits" | "idx" | "cifar10" | "csv" | "text" | "tokens" | "npy" | "safetensors"
+  std::string path = {};         ///< folder (idx, cifar10) or file; not used by digits
+  std::string test_path = {};    ///< csv, tokens, npy: the test file; empty: the last tenth of `path`
+  std::string labels_path = {}, test_labels_path = {}; ///< npy: the labels of either
+  std::int64_t batch = 64;                             ///< rows per worker and step
+  std::string scale = "standard";                      ///< "standard": (x - mean) / std of the training set; "unit": pixels / 255
+  std::string partition = "shuffled";                  ///< "shuffled" | "by-worker": sample_assignment.hpp
   double sorted_fraction = 0;            ///< by-worker: the part of the training set that is assigned sorted by label
   double label_noise = 0;                ///< how many training labels are replaced: label_noise.hpp
   std::string vocabulary = "characters"; ///< text: "characters" | "bytes"
-  std::int64_t context = 64, stride = 0; ///< text: ids of a sample; from one to the next, 0: context
+  std::string token_type = "uint16";     ///< tokens: "uint16" | "uint32"
+  std::int64_t vocabulary_size = 0;      ///< tokens: ids are below it
+  std::int64_t context = 64, stride = 0; ///< text, tokens: ids of a sample; from one to the next, 0: context
   std::int64_t train_samples = 20000, test_samples = 2000; ///< digits: how many are drawn
   friend bool operator==(const data_spec&, const data_spec&) = default;
 };

@@ -191,6 +191,21 @@ target_accuracy = 0.5
                  .sorted_fraction = 0.5,
                  .label_noise = 0.25};
   EXPECT_EQ(job.data, data);
+  const auto data_of = [](const std::string& keys) {
+    return load_good("[data]\n" + keys + "[model]\nlayers = [\"embedding 2\", \"head\"]\n[stop]\nepochs = 1\n").job.data;
+  };
+  EXPECT_EQ(
+      data_of(
+          "source = \"tokens\"\npath = \"a\"\ntest_path = \"b\"\ntoken_type = \"uint32\"\nvocabulary_size = 9\ncontext = 5\n"),
+      (data_spec{.source = "tokens",
+                 .path = "a",
+                 .test_path = "b",
+                 .token_type = "uint32",
+                 .vocabulary_size = 9,
+                 .context = 5,
+                 .stride = 5}));
+  EXPECT_EQ(data_of("source = \"npy\"\npath = \"a\"\nlabels_path = \"b\"\ntest_path = \"c\"\ntest_labels_path = \"d\"\n"),
+            (data_spec{.source = "npy", .path = "a", .test_path = "c", .labels_path = "b", .test_labels_path = "d"}));
   EXPECT_EQ(job.model.layers, (std::vector<std::string>{"linear 4 relu", "linear 2"}));
   EXPECT_EQ(job.init, "start.safetensors");
   optimizer_spec optimizer;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Files of samples, and of weights.
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <span>
@@ -11,6 +14,7 @@
 #include "tensor/data/csv.hpp"
 #include "tensor/data/data_set.hpp"
 #include "tensor/data/idx.hpp"
+#include "tensor/data/npy.hpp"
 #include "tensor/safetensors.hpp"
 #include "tests/fuzz/target.hpp"
 
@@ -30,16 +34,20 @@ input idx_of(std::vector<std::uint8_t> extents) {
   return out;
 }
 
+input whole(const std::string& path) {
+  input out(std::filesystem::file_size(path));
+  auto* in = std::fopen(path.c_str(), "rb");
+  must(std::fread(out.data(), 1, out.size(), in) == out.size(), "a file can be read");
+  std::fclose(in);
+  return out;
+}
+
 input packed(const input& bytes) {
   const std::string path = own_folder() + "/packed.gz";
   auto* file = gzopen(path.c_str(), "wb");
   must(gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())) == static_cast<int>(bytes.size()), "gzip packs a file");
   gzclose(file);
-  input out(std::filesystem::file_size(path));
-  auto* in = std::fopen(path.c_str(), "rb");
-  must(std::fread(out.data(), 1, out.size(), in) == out.size(), "gzip's file can be read");
-  std::fclose(in);
-  return out;
+  return whole(path);
 }
 
 /// What a set has can be gathered: its last sample and its first.
@@ -53,6 +61,49 @@ void gather(const data_pair& both) {
     for (const std::int32_t label : labels)
       must(label >= 0 && label < set->classes(), "a label is one of the classes");
   }
+}
+
+constexpr std::int64_t context = 3;
+
+/// Of both halves: ids are below their number, and labels are what follows.
+void follow(const data_pair& both) {
+  for (const auto& set : {both.train, both.test}) {
+    must(set->size() > 0, "a text that is read has samples");
+    const std::uint32_t last[]{static_cast<std::uint32_t>(set->size() - 1)};
+    std::int32_t x[context]{}, labels[context]{};
+    set->gather(last, x, labels);
+    for (std::int64_t i = 0; i < context; ++i) {
+      must(x[i] >= 0 && x[i] < set->classes() && labels[i] >= 0 && labels[i] < set->classes(), "an id is one of the vocabulary");
+      must(i == 0 || x[i] == labels[i - 1], "a label is the id that follows");
+    }
+  }
+}
+
+/// Ids are below their number, labels are classes or ignored, and numbers are finite.
+void gather_arrays(const data_pair& both) {
+  for (const auto& set : {both.train, both.test}) {
+    must(set->size() > 0, "a data set that is read has samples");
+    const auto& format = set->format();
+    std::vector<float> x(static_cast<std::size_t>(2 * format.sample.elements())),
+        labels(static_cast<std::size_t>(2 * format.labels.elements()));
+    const std::uint32_t which[]{static_cast<std::uint32_t>(set->size() - 1), 0};
+    set->gather(which, x.data(), labels.data());
+    for (const float& each : x)
+      must(format.type == dtype::f32 ? std::isfinite(each)
+                                     : std::bit_cast<std::uint32_t>(each) < static_cast<std::uint64_t>(format.ids),
+           "a number is finite, and an id below their number");
+    for (const float& each : labels)
+      must(format.label_type == dtype::f32
+               ? std::isfinite(each)
+               : std::bit_cast<std::int32_t>(each) < format.classes && std::bit_cast<std::int32_t>(each) >= -100,
+           "a label is a number, or one of the classes");
+  }
+}
+
+std::vector<std::uint8_t> npy_of(const std::vector<std::int64_t>& extents, const std::vector<float>& values) {
+  const std::string path = own_folder() + "/made.npy";
+  must(save_npy(path, extents, values).has_value(), "an array can be saved");
+  return whole(path);
 }
 
 parameter_layout small_layout() {
@@ -129,26 +180,15 @@ std::vector<input> csv_corpus() {
           bytes_of("\"x, y\" , label ,z\n\"1\",1, 2\n 3 ,0,\"4\"\n"), bytes_of("label\n1\n0\n")};
 }
 
-/// Both halves, by both vocabularies: ids are below their number, and labels are what follows.
+/// By both vocabularies.
 int fuzz_text(const std::uint8_t* data, std::size_t size) {
-  constexpr std::int64_t context = 3;
   for (const char* vocabulary : {"characters", "bytes"}) {
     const data_spec spec{
         .source = "text", .path = written("text.txt", data, size), .vocabulary = vocabulary, .context = context, .stride = 2};
     const auto both = load_data(spec, 1);
     if (!both)
       continue;
-    for (const auto& set : {both->train, both->test}) {
-      must(set->size() > 0, "a text that is read has samples");
-      const std::uint32_t last[]{static_cast<std::uint32_t>(set->size() - 1)};
-      std::int32_t x[context]{}, labels[context]{};
-      set->gather(last, x, labels);
-      for (std::int64_t i = 0; i < context; ++i) {
-        must(x[i] >= 0 && x[i] < set->classes() && labels[i] >= 0 && labels[i] < set->classes(),
-             "an id is one of the vocabulary");
-        must(i == 0 || x[i] == labels[i - 1], "a label is the id that follows");
-      }
-    }
+    follow(*both);
   }
   return 0;
 }
@@ -175,11 +215,78 @@ std::vector<input> safetensors_corpus() {
   const std::string path = own_folder() + "/made.safetensors";
   must(save_safetensors(path, layout, flat.data(), {{"layers", "[\"linear 3\"]"}, {"mean", "[0.5]"}}).has_value(),
        "weights can be saved");
-  input out(std::filesystem::file_size(path));
-  auto* in = std::fopen(path.c_str(), "rb");
-  must(std::fread(out.data(), 1, out.size(), in) == out.size(), "saved weights can be read");
-  std::fclose(in);
-  return {out};
+  return {whole(path)};
+}
+
+int fuzz_tokens(const std::uint8_t* data, std::size_t size) {
+  for (const char* type : {"uint16", "uint32"}) {
+    const data_spec spec{.source = "tokens",
+                         .path = written("tokens.bin", data, size),
+                         .token_type = type,
+                         .vocabulary_size = 60000,
+                         .context = context,
+                         .stride = 2};
+    if (const auto both = load_data(spec, 1))
+      follow(*both);
+  }
+  return 0;
+}
+
+std::vector<input> tokens_corpus() {
+  input plain(100, 1), headed(1024, 0);
+  const std::uint32_t header[]{20240520, 1, 50};
+  std::memcpy(headed.data(), header, sizeof header);
+  headed.insert(headed.end(), plain.begin(), plain.end());
+  return {plain, headed};
+}
+
+/// As features and as labels.
+int fuzz_npy(const std::uint8_t* data, std::size_t size) {
+  static const input features = npy_of({3, 2}, {1, 2, 3, 4, 5, 6}), labels = npy_of({3}, {0, 1, 2});
+  const std::string x = written("x.npy", features.data(), features.size()), y = written("y.npy", labels.data(), labels.size());
+  const std::string mutant = written("mutant.npy", data, size);
+  for (const char* scale : {"standard", "unit"})
+    for (const bool of_features : {true, false})
+      if (const auto both = load_data(
+              {.source = "npy", .path = of_features ? mutant : x, .labels_path = of_features ? y : mutant, .scale = scale}, 1))
+        gather_arrays(*both);
+  return 0;
+}
+
+std::vector<input> npy_corpus() {
+  auto bytes = npy_of({3, 2}, {0, 0, 0, 0, 0, 0});
+  const std::string text = "'<f4'";
+  const auto at = std::search(bytes.begin(), bytes.end(), text.begin(), text.end());
+  std::copy_n("'<i4'", text.size(), at);
+  return {npy_of({3, 2}, {1, 2, 3, 4, 5, 6}), npy_of({3}, {1, 2, 3}), npy_of({3, 1, 2, 1}, {1, 2, 3, 4, 5, 6}), bytes};
+}
+
+int fuzz_arrays(const std::uint8_t* data, std::size_t size) {
+  for (const char* scale : {"standard", "unit"})
+    if (const auto both =
+            load_data({.source = "safetensors", .path = written("arrays.safetensors", data, size), .scale = scale}, 1))
+      gather_arrays(*both);
+  return 0;
+}
+
+std::vector<input> arrays_corpus() {
+  const auto file = [](std::string header, std::size_t data_bytes) {
+    header.resize((header.size() + 7) / 8 * 8, ' ');
+    input out(8, 0);
+    out[0] = static_cast<std::uint8_t>(header.size());
+    out[1] = static_cast<std::uint8_t>(header.size() >> 8);
+    out.insert(out.end(), header.begin(), header.end());
+    out.resize(out.size() + data_bytes, 1);
+    return out;
+  };
+  return {
+      file(
+          R"({"features": {"dtype": "F32", "shape": [3, 2], "data_offsets": [0, 24]}, "labels": {"dtype": "U8", "shape": [3], "data_offsets": [24, 27]}})",
+          27),
+      file(
+          R"({"features": {"dtype": "U8", "shape": [2, 1, 2, 2], "data_offsets": [0, 8]}, "labels": {"dtype": "I16", "shape": [2, 1], "data_offsets": [8, 12]},)"
+          R"( "test_features": {"dtype": "U8", "shape": [1, 1, 2, 2], "data_offsets": [12, 16]}, "test_labels": {"dtype": "I16", "shape": [1, 1], "data_offsets": [16, 18]}})",
+          18)};
 }
 
 } // namespace troupe::fuzz

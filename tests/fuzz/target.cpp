@@ -47,6 +47,11 @@ const std::vector<target>& targets() {
       "[[",     "]]",    "= ",         "\"",    "\n[",        "'''",     "1e999", "-9223372036854775808", "nan", "true",
       "[data]", "batch", "1979-05-27", "{a=1}", "0x7fffffff", "\\u0000", "\xff"};
   static const std::vector<target> all{
+      {"arrays",
+       fuzz_arrays,
+       arrays_corpus,
+       {"F32", "I64", "U8", "BF16", "features", "labels", "test_features", "data_offsets", "[0,", "18446744073709551615", "null",
+        "-1"}},
       {"calibration",
        fuzz_calibration,
        calibration_corpus,
@@ -70,6 +75,11 @@ const std::vector<target>& targets() {
       {"ledger", fuzz_ledger, ledger_corpus},
       {"manifest", fuzz_manifest, manifest_corpus},
       {"metrics", fuzz_metrics, http_corpus, {"GET /metrics", " HTTP/1.1", "\r\n", "\r\n\r\n", "Host: "}, 2},
+      {"npy",
+       fuzz_npy,
+       npy_corpus,
+       {"<f4", "|u1", "<i8", ">f4", "True", "(", ",)", "-1", "9223372036854775807", "descr", "shape"},
+       2},
       {"rounds",
        fuzz_rounds,
        rounds_corpus,
@@ -84,6 +94,10 @@ const std::vector<target>& targets() {
        fuzz_text,
        text_corpus,
        {"\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xed\xa0\x80", "\xc0\xaf", "\xff", "\xef\xbb\xbf"}},
+      {"tokens",
+       fuzz_tokens,
+       tokens_corpus,
+       {std::string("\x88\xd8\x34\x01", 4), std::string("\x01\x00\x00\x00", 4), "\xff\xff"}},
   };
   return all;
 }

@@ -184,8 +184,8 @@ TEST_F(DataSet, WhatIsOutOfRangeIsRefusedWithWhatWouldBeRight) {
     EXPECT_TRUE(pair.has_error() && pair.error().code == errc::bad_option);
     return message_of(pair);
   };
-  EXPECT_EQ(refusal({.source = "mnist", .path = "x"}),
-            "data.source = \"mnist\"; it is \"digits\", \"idx\", \"cifar10\", \"csv\" or \"text\"");
+  EXPECT_EQ(refusal({.source = "mnist", .path = "x"}), "data.source = \"mnist\"; it is \"digits\", \"idx\", \"cifar10\", "
+                                                       "\"csv\", \"text\", \"tokens\", \"npy\" or \"safetensors\"");
   EXPECT_EQ(refusal({.source = "idx"}), "data.path is missing; source = \"idx\" reads from there");
   EXPECT_EQ(refusal({.scale = "log"}), "data.scale = \"log\"; it is \"standard\" or \"unit\"");
   EXPECT_EQ(refusal({.source = "csv", .path = "x", .scale = "unit"}),
