@@ -32,6 +32,7 @@ struct arguments {
   std::vector<std::string> stragglers, links, faults;
   run_options run;
   evaluate_options evaluate;
+  generate_options generate;
   node_options node;
   check_options check;
   plain_options plain;
@@ -201,6 +202,23 @@ void add_replay(CLI::App& app, arguments& a) {
   add_json(c, a.replay.json);
 }
 
+/// A subcommand whose own source says its flags.
+void add_described(CLI::App& app, arguments& a, const job_command& described, bool& json) {
+  CLI::App* c = add_command(app, described.name, described.meaning, described.example);
+  add_job(c, a)->required();
+  for (const flag& each : described.flags) {
+    CLI::Option* option = c->add_option_function<std::string>(
+        each.name,
+        [take = each.take, name = each.name](const std::string& text) {
+          if (const auto wrong = take(text); !wrong.empty())
+            throw CLI::ValidationError(name, wrong);
+        },
+        each.meaning);
+    option->type_name(each.type)->required(each.value_without.empty())->default_str(each.value_without);
+  }
+  add_json(c, json);
+}
+
 void add_others(CLI::App& app, arguments& a) {
   CLI::App* evaluate = add_command(app, "evaluate", "Test saved weights on a job's test data",
                                    "troupe evaluate config/quickstart.toml --weights digits.safetensors");
@@ -208,6 +226,8 @@ void add_others(CLI::App& app, arguments& a) {
   add_nodes(evaluate, a);
   evaluate->add_option("--weights", a.evaluate.weights, "a file of run --save")->type_name("FILE.safetensors")->required();
   add_json(evaluate, a.evaluate.json);
+
+  add_described(app, a, generate_command(a.generate), a.generate.json);
 
   CLI::App* node = add_command(app, "node", "Start one node of a cluster", "troupe node lab.toml --name a");
   auto* file = node->add_option("cluster", a.node.cluster,
@@ -413,7 +433,7 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
   if (name == "compare" && a.compare.simulate && !a.nodes.empty())
     fmt::print(stderr,
                "--nodes: note: --simulate starts no process; the number counts only where cluster.workers follows from it\n");
-  a.run.job = a.evaluate.job = a.check.job = a.compare.job = a.simulate.job = a.replay.job = *job;
+  a.run.job = a.evaluate.job = a.generate.job = a.check.job = a.compare.job = a.simulate.job = a.replay.job = *job;
   if (name == "node" && !a.node.slurm && (a.node.cluster.empty() || a.node.name.empty()))
     return refuse_usage("cluster and --name are required (or --slurm, under srun)", name);
   if (name == "check" && a.job.empty() && !a.check.keys)
@@ -423,9 +443,9 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
     return a.plain;
   }
   const std::pair<std::string, command_options> all[] = {
-      {"run", a.run},         {"compare", a.compare},       {"simulate", a.simulate}, {"evaluate", a.evaluate},
-      {"node", a.node},       {"check", a.check},           {"bench", a.bench},       {"certs", a.certs},
-      {"console", a.console}, {"checkpoint", a.checkpoint}, {"replay", a.replay}};
+      {"run", a.run},           {"compare", a.compare}, {"simulate", a.simulate},     {"evaluate", a.evaluate},
+      {"generate", a.generate}, {"node", a.node},       {"check", a.check},           {"bench", a.bench},
+      {"certs", a.certs},       {"console", a.console}, {"checkpoint", a.checkpoint}, {"replay", a.replay}};
   return std::ranges::find(all, name, &std::pair<std::string, command_options>::first)->second;
 }
 

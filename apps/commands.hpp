@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/config/job_file.hpp"
+#include "apps/flags.hpp"
 
 namespace troupe::apps {
 
@@ -43,6 +44,15 @@ struct run_options {
 struct evaluate_options {
   job_options job;
   std::string weights;
+  bool json = false;
+};
+
+struct generate_options {
+  job_options job;
+  std::string weights, start;
+  std::uint64_t tokens = 200; ///< how many ids are added
+  double temperature = 0.8;   ///< 0: the likeliest id each time
+  std::uint64_t top_k = 0;    ///< 0: all ids may be drawn
   bool json = false;
 };
 
@@ -134,12 +144,13 @@ struct console_options {
 };
 
 using command_options =
-    std::variant<run_options, evaluate_options, node_options, check_options, plain_options, bench_options, compare_options,
-                 simulate_options, replay_options, certs_options, checkpoint_options, console_options>;
+    std::variant<run_options, evaluate_options, generate_options, node_options, check_options, plain_options, bench_options,
+                 compare_options, simulate_options, replay_options, certs_options, checkpoint_options, console_options>;
 
 /// Carries out a subcommand and returns an exit_code. Results go to stdout, progress and reasons to stderr.
 int execute(const run_options& options);
 int execute(const evaluate_options& options);
+int execute(const generate_options& options);
 int execute(const node_options& options);
 int execute(const check_options& options);
 inline int execute(const plain_options& options) {
@@ -152,6 +163,9 @@ int execute(const replay_options& options);
 int execute(const certs_options& options);
 int execute(const checkpoint_options& options);
 int execute(const console_options& options);
+
+/// The flags of subcommands whose own sources say them.
+job_command generate_command(generate_options& into);
 
 int print_devices(const plain_options& options);
 int print_protocols(const plain_options& options);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -45,14 +46,16 @@ struct recording {
 };
 
 /// The report of a step to the host, in one array of 4-byte elements and one copy.
-///   loss(predictions) | correct(predictions) | finite(slots)
+///   loss(predictions) | correct(predictions) | finite(slots) | values of the predictions, where they are wanted
 struct report_layout {
   std::int64_t predictions = 0; ///< of the largest step
   std::int64_t slots = 0;
+  std::int64_t numbers = 0; ///< that all predictions consist of; 0: they are not wanted
   place loss() const { return {region::report, 0}; }
   place correct() const { return {region::report, predictions}; }
   place finite(std::int64_t slot) const { return {region::report, 2 * predictions + slot}; }
-  std::int64_t elements() const { return 2 * predictions + slots; }
+  place values() const { return finite(slots); }
+  std::int64_t elements() const { return 2 * predictions + slots + numbers; }
 };
 
 std::size_t bytes_of(std::int64_t elements) {
@@ -107,6 +110,13 @@ program lower(const model& source, const lowered_kind& kind, const report_layout
     fixed[of_loss[2]] = report.correct();
     wanted.push_back(of_loss[2]);
   }
+  if (report.numbers > 0 && !kind.training) {
+    // A copy: they may be a view of another value, and the loss may overwrite them.
+    std::vector<std::size_t> axes(g.at(source.predictions()).dims.rank());
+    std::iota(axes.begin(), axes.end(), 0U);
+    wanted.push_back(g.apply(ops::permute{std::move(axes)}, {source.predictions()}).value());
+    fixed[wanted.back()] = report.values();
+  }
   std::map<value_id, int> slot_of;
   for (std::size_t slot = 0; slot < gradients.size(); ++slot)
     if (gradients[slot] != value_id::none) {
@@ -147,8 +157,10 @@ public:
   compiled_plan(const model& source, kernels::backend& queue, const options& opts)
       : queue_(queue), opts_(opts), layout_(source.layout()), sample_elements_(source.sample().elements()),
         row_labels_(source.label_shape().elements()), row_predictions_(source.forward().at(source.loss()).dims.elements()),
+        row_numbers_(opts.predictions ? source.forward().at(source.predictions()).dims.elements() : 0),
         counts_hits_(source.forward().producer(source.loss()).outputs.size() > 2), report_{opts.max_rows * row_predictions_,
-                                                                                           std::ssize(layout_.slots)},
+                                                                                           std::ssize(layout_.slots),
+                                                                                           opts.max_rows * row_numbers_},
         evaluation_(lower(source, {}, report_, opts.max_rows)) {
     auto workspace_floats = evaluation_.places.workspace_floats;
     const auto add = [&](program& p, bool accumulate) {
@@ -166,6 +178,9 @@ public:
 
   const plan_cost& cost() const override { return cost_; }
   const step_outcome& outcome() const override { return outcome_; }
+  std::span<const float> predictions() const override {
+    return {report_host_.as<float>() + report_.values().offset, static_cast<std::size_t>(outcome_.rows * row_numbers_)};
+  }
 
   void enqueue_step(const step_args& args) override {
     TROUPE_ASSERT(opts_.training && args.gradients && (opts_.accumulate || !args.accumulate));
@@ -337,6 +352,7 @@ private:
   options opts_;
   parameter_layout layout_;
   std::int64_t sample_elements_, row_labels_, row_predictions_; ///< of one row
+  std::int64_t row_numbers_;                                    ///< of one row's predictions, if they are wanted
   bool counts_hits_;                                            ///< the loss says which predictions are right
   report_layout report_;
   program evaluation_, training_, accumulating_;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -86,6 +87,8 @@ public:
     std::int64_t report_bytes = 0;
     /// Steps may come in parts (step_args::accumulate).
     bool accumulate = false;
+    /// An evaluation copies the predictions to the host.
+    bool predictions = false;
     /// Compute the inside of blocks a second time instead of keeping it, see differentiation::recompute.
     bool recompute = false;
   };
@@ -100,6 +103,8 @@ public:
   virtual void enqueue_evaluation(const step_args& args) = 0;
   /// Of the last step whose `done` was called.
   virtual const step_outcome& outcome() const = 0;
+  /// Of the last evaluation whose `done` was called: (rows, predictions of the model). Without the option, nothing.
+  virtual std::span<const float> predictions() const = 0;
 };
 
 } // namespace troupe

@@ -96,6 +96,26 @@ TEST_P(PlanOfModels, EvaluationEqualsTheInterpreterWithoutDropout) {
   }
 }
 
+TEST_P(PlanOfModels, PredictionsAreThoseOfTheInterpreter) {
+  for (const bool training : {true, false}) {
+    auto r = make({.max_rows = 7, .training = training, .capture = training, .predictions = true});
+    if (training)
+      r.step(7);
+    const auto outcome = r.evaluate(6);
+    const auto all = testing::interpret(r.source.forward(), r.plain_inputs(6, false));
+    const auto& expected = all[static_cast<std::size_t>(r.source.predictions())];
+    const auto found = r.compiled->predictions();
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i)
+      ASSERT_NEAR(found[i], expected[i], 1e-4 * std::max(1.0, std::abs(expected[i])));
+    EXPECT_NEAR(outcome.loss_sum, sum_of(all[static_cast<std::size_t>(r.source.loss())]),
+                1e-4 * static_cast<double>(outcome.predictions));
+  }
+  auto without = make(7, false);
+  without.evaluate(6);
+  EXPECT_TRUE(without.compiled->predictions().empty());
+}
+
 TEST_P(PlanOfModels, EachGradientIsReportedOnceInBackwardOrder) {
   auto r = make(4);
   r.step(4);
