@@ -33,6 +33,7 @@ struct arguments {
   run_options run;
   evaluate_options evaluate;
   generate_options generate;
+  predict_options predict;
   node_options node;
   check_options check;
   plain_options plain;
@@ -228,6 +229,7 @@ void add_others(CLI::App& app, arguments& a) {
   add_json(evaluate, a.evaluate.json);
 
   add_described(app, a, generate_command(a.generate), a.generate.json);
+  add_described(app, a, predict_command(a.predict), a.predict.json);
 
   CLI::App* node = add_command(app, "node", "Start one node of a cluster", "troupe node lab.toml --name a");
   auto* file = node->add_option("cluster", a.node.cluster,
@@ -433,7 +435,8 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
   if (name == "compare" && a.compare.simulate && !a.nodes.empty())
     fmt::print(stderr,
                "--nodes: note: --simulate starts no process; the number counts only where cluster.workers follows from it\n");
-  a.run.job = a.evaluate.job = a.generate.job = a.check.job = a.compare.job = a.simulate.job = a.replay.job = *job;
+  a.run.job = a.evaluate.job = a.generate.job = a.predict.job = a.check.job = a.compare.job = a.simulate.job = a.replay.job =
+      *job;
   if (name == "node" && !a.node.slurm && (a.node.cluster.empty() || a.node.name.empty()))
     return refuse_usage("cluster and --name are required (or --slurm, under srun)", name);
   if (name == "check" && a.job.empty() && !a.check.keys)
@@ -443,9 +446,10 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
     return a.plain;
   }
   const std::pair<std::string, command_options> all[] = {
-      {"run", a.run},           {"compare", a.compare}, {"simulate", a.simulate},     {"evaluate", a.evaluate},
-      {"generate", a.generate}, {"node", a.node},       {"check", a.check},           {"bench", a.bench},
-      {"certs", a.certs},       {"console", a.console}, {"checkpoint", a.checkpoint}, {"replay", a.replay}};
+      {"run", a.run},           {"compare", a.compare}, {"simulate", a.simulate}, {"evaluate", a.evaluate},
+      {"generate", a.generate}, {"predict", a.predict}, {"node", a.node},         {"check", a.check},
+      {"bench", a.bench},       {"certs", a.certs},     {"console", a.console},   {"checkpoint", a.checkpoint},
+      {"replay", a.replay}};
   return std::ranges::find(all, name, &std::pair<std::string, command_options>::first)->second;
 }
 

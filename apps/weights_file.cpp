@@ -109,6 +109,14 @@ std::string other_scaling(const std::map<std::string, std::string>& metadata, co
                      numbers_text(scaling.mean), numbers_text(scaling.deviation));
 }
 
+data_scaling scaling_of_weights(const std::map<std::string, std::string>& metadata, const data_scaling& otherwise) {
+  auto mean = read_array<double>(metadata, "mean"), deviation = read_array<double>(metadata, "deviation");
+  if (!mean || !deviation || mean->size() != otherwise.mean.size() || deviation->size() != mean->size()
+      || !std::ranges::all_of(*deviation, [](double each) { return each > 0; }))
+    return otherwise;
+  return {otherwise.pair_of, std::move(*mean), std::move(*deviation)};
+}
+
 result<std::optional<vocabulary>> read_vocabulary(const std::map<std::string, std::string>& metadata) {
   const auto found = metadata.find("vocabulary");
   if (found == metadata.end())

@@ -31,6 +31,9 @@ std::string other_model(const std::map<std::string, std::string>& metadata, cons
 /// Both scalings, where the weights were trained on data scaled differently from the job's. Empty: no sign of that.
 std::string other_scaling(const std::map<std::string, std::string>& metadata, const data_scaling& scaling);
 
+/// How the weights' data were scaled, as far as they say; else as `otherwise`.
+data_scaling scaling_of_weights(const std::map<std::string, std::string>& metadata, const data_scaling& otherwise);
+
 /// Nothing where the metadata has none. An error where it is none.
 result<std::optional<vocabulary>> read_vocabulary(const std::map<std::string, std::string>& metadata);
 /// Why these weights know other ids than the job's data, which may have no vocabulary (null); empty: no sign of that.

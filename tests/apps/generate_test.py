@@ -143,5 +143,79 @@ class Generate(Case):
         self.assertIn('--start: "3" is no id from 0 to 2', self.refusal("--start", "0 3"))
 
 
+def npy(path, descr, shape, data):
+    """What numpy.save writes."""
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
+
+
+def read_npy(path):
+    """(header, floats)"""
+    raw = path.read_bytes()
+    begin = 10 + struct.unpack("<H", raw[8:10])[0]
+    return raw[10:begin].decode(), struct.unpack(f"<{(len(raw) - begin) // 4}f", raw[begin:])
+
+
+class Predict(Case):
+    """Two features; class 0 has the logit a + 2 b + 3, class 1 has 5."""
+
+    def setUp(self):
+        super().setUp()
+        features, labels = self.folder / "x.npy", self.folder / "y.npy"
+        npy(features, "<f4", (4, 2), struct.pack("<8f", 1, 10, 3, 30, 1, 10, 3, 30))
+        npy(labels, "|u1", (4,), bytes([0, 1, 0, 1]))
+        self.job = self.write("table.toml", f'[data]\nsource = "npy"\npath = "{features}"\nlabels_path = "{labels}"\nscale = "unit"\nbatch = 2\n'
+                                            '[model]\nlayers = ["linear 2"]\n[stop]\nsteps = 1\n')
+        self.weights, self.input, self.output = (self.folder / name for name in ("w.safetensors", "in.npy", "out.npy"))
+        write_safetensors(self.weights, {"linear1.weight": ([2, 2], [1.0, 2.0, 0.0, 0.0]), "linear1.bias": ([2], [3.0, 5.0])})
+        npy(self.input, "<f4", (3, 2), struct.pack("<6f", 1, 1, 0, 0, -1, 4))
+
+    def arguments(self, *more):
+        return ["predict", self.job, "--weights", self.weights, "--input", self.input, "--output", self.output, *more]
+
+    def predicted(self, *more):
+        done = troupe(*self.arguments(*more))
+        self.assertEqual(done.returncode, 0, done)
+        return read_npy(self.output)
+
+    def test_predictions_are_those_of_the_model(self):
+        header, values = self.predicted()
+        self.assertIn("'shape': (3, 2)", header)
+        self.assertEqual(values, (6, 5, 3, 5, 10, 5))
+        self.assertEqual(last_json(troupe(*self.arguments("--json")))["shape"], [3, 2])
+
+    def test_samples_are_scaled_as_the_training_samples_were(self):
+        run = troupe("run", self.job, "--quiet", "--save", self.weights, "--set", "data.scale=standard", "--set", "model.init=zeros",
+                     "--set", "optimizer.lr=1e-9")
+        self.assertEqual(run.returncode, 0, run)
+        raw = self.weights.read_bytes()
+        self.weights.write_bytes(raw[:-24] + struct.pack("<6f", 1, 0, 0, 1, 0, 0))  # the weight, then the bias
+        # of the training rows 1, 3, 1: mean 5/3, deviation sqrt(8/9)
+        _, values = self.predicted("--set", "data.scale=standard")
+        for found, (x, unit) in zip(values, [(1, 1), (1, 10), (0, 1), (0, 10), (-1, 1), (4, 10)]):
+            self.assertAlmostEqual(found, (x / unit - 5 / 3) / (8 / 9) ** 0.5, places=4)
+
+    def test_images_are_bytes(self):
+        digits = self.write("digits.toml", '[data]\ntrain_samples = 40\ntest_samples = 10\nscale = "unit"\n[model]\nlayers = ["flatten", "linear 10"]\n'
+                                           "[stop]\nsteps = 1\n")
+        weight = [1.0 if unit == 3 and pixel == 5 else 0.0 for unit in range(10) for pixel in range(784)]
+        write_safetensors(self.weights, {"linear1.weight": ([10, 784], weight), "linear1.bias": ([10], [0.0] * 10)})
+        npy(self.input, "|u1", (1, 1, 28, 28), bytes([0] * 5 + [51] + [255] * 778))
+        self.job = digits
+        _, values = self.predicted()
+        self.assertAlmostEqual(values[3], 0.2, places=6)
+        self.assertEqual(sum(map(abs, values)), abs(values[3]))
+
+    def test_what_does_not_fit_is_refused(self):
+        npy(self.input, "<f4", (2, 3), struct.pack("<6f", *range(6)))
+        self.assertIn("in.npy: is (2, 3), and samples are (rows, 2)", self.refused(*self.arguments()))
+        self.input.write_bytes(b"no array")
+        self.assertIn("--input: ", self.refused(*self.arguments()))
+        npy(self.input, "<f4", (1, 2), struct.pack("<2f", 1, 1))
+        self.output = self.folder / "none" / "out.npy"
+        self.assertIn("--output: ", self.refused(*self.arguments()))
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
