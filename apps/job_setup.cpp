@@ -81,8 +81,13 @@ config::checked<config::loaded_job> load_job(const job_options& options, const s
 
 config::checked<data_pair> load_data(const config::loaded_job& job) {
   auto data = actors::load_data(job.job, job.added);
-  if (!data)
-    return config::refusal{{{where_of(job, job.job.data.path.empty() ? "data.source" : "data.path"), data.error().message}}};
+  if (!data) {
+    const bool of_images = data.error().message.starts_with("data.augment");
+    return config::refusal{{{where_of(job, of_images                   ? "data.augment"
+                                           : job.job.data.path.empty() ? "data.source"
+                                                                       : "data.path"),
+                             data.error().message}}};
+  }
   return std::move(*data);
 }
 

@@ -40,6 +40,11 @@ void add_data(key_list& keys, const actors::extensions& added) {
   TROUPE_KEY(s, "scale", (text{{"standard", "unit"}, {}}), job.data.scale,
              "standard: (x - mean) / deviation of the training set, a pair for each channel or column: `check` and saved weights "
              "have them; unit: pixels / 255, numbers of npy and safetensors as they are");
+  TROUPE_KEY(
+      s, "augment", text_list{}, job.data.augment,
+      "what becomes of images in training, another each epoch: [\"crop 4\", \"flip\"], at most so many pixels to any side, and "
+      "mirrored or not",
+      true);
   TROUPE_KEY(s, "partition", (text{{"shuffled", "by-worker"}, {}}), job.data.partition,
              "shuffled: one permutation an epoch, shared by all workers; by-worker: a worker's samples stay its own");
   TROUPE_KEY(

@@ -13,6 +13,7 @@
 #include "actors/checkpoint/job_facts.hpp"
 #include "apps/config/suggest.hpp"
 #include "protocols/catalog.hpp"
+#include "tensor/data/augmentation.hpp"
 #include "tensor/layers.hpp"
 
 namespace troupe::config {
@@ -29,6 +30,7 @@ std::vector<belonging> belongings() {
   return {
       {"data.path", "data.source", {"idx", "cifar10", "csv", "text", "tokens", "npy", "safetensors"}},
       {"data.scale", "data.source", {"digits", "idx", "cifar10", "csv", "npy", "safetensors"}},
+      {"data.augment", "data.source", {"digits", "idx", "cifar10", "npy", "safetensors"}},
       {"data.label_noise", "data.source", {"digits", "idx", "cifar10", "csv"}},
       {"data.test_path", "data.source", {"csv", "tokens", "npy"}},
       {"data.labels_path", "data.source", {"npy"}},
@@ -98,6 +100,8 @@ std::string reads_from(const std::string& source) {
 
 void check_data(job_draft& draft) {
   const data_spec& data = draft.out.job.data;
+  if (const auto how = parse_augmentation(data.augment); !how)
+    draft.refuse("data.augment", how.error().message);
   if (data.source == "digits" || !draft.out.job.own_data.name.empty() || draft.unclear("data.source"))
     return;
   const auto needs = [&](const std::string& key, bool missing, const std::string& what) {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "kernels/assert.hpp"
+#include "tensor/data/augmentation.hpp"
 
 namespace troupe {
 
@@ -37,8 +38,11 @@ batch batch_loader::load(const slice& rows) {
   TROUPE_ASSERT(rows.end <= (assignment_.by_worker ? std::ssize(own_) : data_->size()));
   if (rows.size() == 0)
     return {};
-  batch made = gather(
-      std::span{order_of(rows.epoch)}.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())));
+  const auto samples =
+      std::span{order_of(rows.epoch)}.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size()));
+  batch made = gather(samples);
+  if (const auto* how = data_->in_training())
+    augment(*how, data_->sample(), {.seed = seed_, .epoch = rows.epoch}, samples, made.x.as<float>());
   made.place = rows.epoch * static_cast<std::uint64_t>(data_->size())
                + static_cast<std::uint64_t>(first_own(assignment_, data_->size()) + rows.begin);
   return made;

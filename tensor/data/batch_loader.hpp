@@ -42,6 +42,7 @@ public:
   const data_set& data() const { return *data_; }
 
   /// Samples [begin, end) of the epoch's permutation; by worker, of the order in which the epoch visits the worker's own samples.
+  /// They are augmented, where the data set says so.
   batch load(const slice& rows);
 
   /// Samples [begin, end) as the data set numbers them: for evaluation.

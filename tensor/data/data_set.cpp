@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "tensor/data/arrays.hpp"
+#include "tensor/data/augmentation.hpp"
 #include "tensor/data/byte_source.hpp"
 #include "tensor/data/cifar10.hpp"
 #include "tensor/data/csv.hpp"
@@ -41,9 +42,8 @@ result<data_pair> load_table(const data_spec& spec, std::uint64_t seed) {
   return make_table_pair(std::move(*tables));
 }
 
-} // namespace
-
-result<data_pair> load_data(const data_spec& spec, std::uint64_t seed) {
+/// As the files have them.
+result<data_pair> load_plain(const data_spec& spec, std::uint64_t seed) {
   if (spec.scale != "standard" && spec.scale != "unit")
     return bad_option(fmt::format("data.scale = \"{}\"; it is \"standard\" or \"unit\"", spec.scale));
   if (spec.source != "digits" && spec.path.empty())
@@ -75,6 +75,22 @@ result<data_pair> load_data(const data_spec& spec, std::uint64_t seed) {
     return images.error();
   replace_labels(std::span{images->train.labels}, images->train.classes, spec.label_noise, seed);
   return make_image_pair(std::move(*images), spec.scale == "unit" ? pixel_scale::unit : pixel_scale::standard);
+}
+
+} // namespace
+
+result<data_pair> load_data(const data_spec& spec, std::uint64_t seed) {
+  const auto how = parse_augmentation(spec.augment);
+  if (!how)
+    return how.error();
+  auto both = load_plain(spec, seed);
+  if (!both || spec.augment.empty())
+    return both;
+  auto train = augmented(both->train, *how);
+  if (!train)
+    return train.error();
+  both->train = std::move(*train);
+  return both;
 }
 
 std::vector<std::filesystem::path> data_files(const data_spec& spec) {

@@ -16,6 +16,7 @@
 namespace troupe {
 
 class vocabulary;
+struct augmentation;
 
 /// `[data]` of a job file.
 struct data_spec {
@@ -25,6 +26,7 @@ struct data_spec {
   std::string labels_path = {}, test_labels_path = {}; ///< npy: the labels of either
   std::int64_t batch = 64;                             ///< rows per worker and step
   std::string scale = "standard";                      ///< "standard": (x - mean) / std of the training set; "unit": pixels / 255
+  std::vector<std::string> augment = {};               ///< images in training: "crop N", "flip": augmentation.hpp
   std::string partition = "shuffled";                  ///< "shuffled" | "by-worker": sample_assignment.hpp
   double sorted_fraction = 0;            ///< by-worker: the part of the training set that is assigned sorted by label
   double label_noise = 0;                ///< how many training labels are replaced: label_noise.hpp
@@ -48,6 +50,8 @@ public:
   virtual std::int32_t label(std::uint32_t index) const = 0;
   /// Writes samples `indices` scaled, packed: x(indices, sample) and labels(indices, labels) of the format's types. Thread-safe.
   virtual void gather(std::span<const std::uint32_t> indices, void* x, void* labels) const = 0;
+  /// What a batch_loader does with the samples of a step; null: nothing.
+  virtual const augmentation* in_training() const { return nullptr; }
 };
 
 /// How both sets were scaled: what a sample holds is (x - mean) / deviation, for images with x = pixel / 255.

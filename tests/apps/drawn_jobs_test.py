@@ -44,6 +44,7 @@ LAYERS = [["flatten", "linear 10"], ["flatten", "linear 3 relu", "layernorm", "l
           ["conv 3 28x28", "flatten", "gelu", "linear 10"], ["avgpool 7", "flatten", "dropout 0.5", "linear 10"], ["flatten", "dropout 0", "linear 10"],
           ["flatten", "linear 10 sigmoid"], ["conv 4 5x5 stride 3", "batchnorm", "residual {", "groupnorm 2", "relu", "}", "avgpool all", "linear 10"],
           ["flatten", "linear 6", "repeat 2 {", "residual {", "rmsnorm", "linear 6 silu", "}", "}", "linear 10"]]
+AUGMENT = [["flip"], ["crop 2"], ["crop 27", "flip"], ["crop 28"]]
 FREEZE = [["*.bias"], ["linear1.*"], ["conv1.*", "*.bias"]]
 # What makes a step or a fault of a real run last; in virtual time anything goes.
 REAL = {"inject.step_ms": 3, "inject.straggler.factor": 5, "inject.straggler.spread": 2, "inject.link.latency_ms": 4, "inject.fault.at_s": 0.2,
@@ -179,6 +180,8 @@ class Draw:
             return json.dumps([self.whole(name, key["least"], key["most"], None) for _ in range(random_of.randint(1, 3))])
         if name == "model.layers":
             return json.dumps(random_of.choice(LAYERS))
+        if name == "data.augment":
+            return json.dumps(random_of.choice(AUGMENT))
         if name == "optimizer.freeze":
             return json.dumps(random_of.choice(FREEZE))
         raise KeyError(f"{name} is of type {kind}, which this test does not draw")

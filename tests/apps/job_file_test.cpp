@@ -204,8 +204,11 @@ target_accuracy = 0.5
                  .vocabulary_size = 9,
                  .context = 5,
                  .stride = 5}));
-  EXPECT_EQ(data_of("source = \"npy\"\npath = \"a\"\nlabels_path = \"b\"\ntest_path = \"c\"\ntest_labels_path = \"d\"\n"),
-            (data_spec{.source = "npy", .path = "a", .test_path = "c", .labels_path = "b", .test_labels_path = "d"}));
+  EXPECT_EQ(
+      data_of("source = \"npy\"\npath = \"a\"\nlabels_path = \"b\"\ntest_path = \"c\"\ntest_labels_path = \"d\"\naugment = "
+              "[\"flip\"]\n"),
+      (data_spec{
+          .source = "npy", .path = "a", .test_path = "c", .labels_path = "b", .test_labels_path = "d", .augment = {"flip"}}));
   EXPECT_EQ(job.model.layers, (std::vector<std::string>{"linear 4 relu", "linear 2"}));
   EXPECT_EQ(job.init, "start.safetensors");
   optimizer_spec optimizer;
