@@ -16,8 +16,8 @@
 
 #include "actors/http/web_server.hpp"
 #include "apps/bench/training.hpp"
-#include "apps/config/job_draft.hpp"
 #include "apps/config/suggest.hpp"
+#include "apps/job_flags.hpp"
 #include "tensor/parse_number.hpp"
 
 namespace troupe::apps {
@@ -26,10 +26,7 @@ namespace {
 
 /// The values of all flags; the named subcommand decides which of them count.
 struct arguments {
-  std::string job;
-  std::vector<std::string> sets;
-  std::string nodes, seed;
-  std::vector<std::string> stragglers, links, faults;
+  job_flags job;
   run_options run;
   evaluate_options evaluate;
   generate_options generate;
@@ -43,7 +40,7 @@ struct arguments {
   replay_options replay;
   certs_options certs;
   checkpoint_options checkpoint;
-  std::string workers;
+  weights_options weights;
   console_options console;
   CLI::Option* web = nullptr;
 };
@@ -69,21 +66,34 @@ CLI::Validator a_name() {
   return must_be("a name of a file", [](const std::string& text) { return !text.empty(); });
 }
 
+CLI::Validator a_folder() {
+  return must_be("a name of a folder", [](const std::string& text) { return !text.empty(); });
+}
+
+/// Of a file of weights that is to be written.
+CLI::Option* add_names(CLI::App* command, std::string& names) {
+  return command
+      ->add_option("--names", names, "names of its tensors: troupe's, or Hugging Face's for a GPT-2, which transformers reads")
+      ->type_name("NAMES")
+      ->check(CLI::IsMember({"troupe", "huggingface"}))
+      ->capture_default_str();
+}
+
 /// A job file and the flags that change it, the same for every command that takes one.
 CLI::Option* add_job(CLI::App* command, arguments& a) {
   // One value a flag: `--set a=1 b=2` would swallow the job file.
   command
       ->add_option(
-          "--set", a.sets,
+          "--set", a.job.sets,
           "override a key of the job file (--set data.batch=32) or unset it (--set optimizer.momentum=); may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_option("--seed", a.seed, "seed of everything random")->type_name("S");
-  return command->add_option("job", a.job, "job file (TOML)")->type_name("JOB.toml");
+  command->add_option("--seed", a.job.seed, "seed of everything random")->type_name("S");
+  return command->add_option("job", a.job.file, "job file (TOML)")->type_name("JOB.toml");
 }
 
 void add_nodes(CLI::App* command, arguments& a) {
-  command->add_option("--nodes", a.nodes, "number of processes that run the job, this one included")->type_name("N");
+  command->add_option("--nodes", a.job.nodes, "number of processes that run the job, this one included")->type_name("N");
 }
 
 /// [inject] by flags.
@@ -91,10 +101,10 @@ void add_inject(CLI::App* command, arguments& a) {
   const auto add = [&](const std::string& flag, std::vector<std::string>& specs, const std::string& meaning) {
     command->add_option(flag, specs, meaning)->type_name("SPEC")->allow_extra_args(false);
   };
-  add("--straggler", a.stragglers,
+  add("--straggler", a.job.stragglers,
       "emulate slow steps: worker=1,factor=5 or prob=0.125,factor=5 or dist=pareto,alpha=1.5 (may be repeated)");
-  add("--link", a.links, "emulate every host's link: latency_ms=10,mbit=100");
-  add("--fault", a.faults, "inject a fault: crash=worker:2,at_s=30 (may be repeated)");
+  add("--link", a.job.links, "emulate every host's link: latency_ms=10,mbit=100");
+  add("--fault", a.job.faults, "inject a fault: crash=worker:2,at_s=30 (may be repeated)");
 }
 
 void add_run(CLI::App& app, arguments& a) {
@@ -110,10 +120,11 @@ void add_run(CLI::App& app, arguments& a) {
                              "write the final parameters; if interrupted the newest, if failed those of the last evaluation")
                    ->type_name("FILE.safetensors")
                    ->check(a_name());
+  add_names(c, a.run.names)->needs(save);
   c->add_option("--resume", a.run.resume,
                 "go on from this checkpoint of the same job, or from the newest good one of a folder (checkpoint.dir)")
       ->type_name("DIR[/step-N]")
-      ->check(must_be("a name of a folder", [](const std::string& text) { return !text.empty(); }));
+      ->check(a_folder());
   auto* log = c->add_option("--log", a.run.log, "write a JSON object for each progress line and each evaluation")
                   ->type_name("FILE.jsonl")
                   ->check(a_name());
@@ -172,7 +183,7 @@ void add_simulate(CLI::App& app, arguments& a) {
                             "troupe simulate config/quickstart.toml --set inject.step_ms=10 --straggler worker=1,factor=5");
   add_job(c, a)->required();
   add_inject(c, a);
-  c->add_option("--workers", a.workers, "number of workers, instead of cluster.workers")->type_name("N");
+  c->add_option("--workers", a.job.workers, "number of workers, instead of cluster.workers")->type_name("N");
   c->add_option("--seconds", a.simulate.seconds, "stop after this virtual time, instead of at the job's [stop]")
       ->type_name("T")
       ->check(must_be("a number of seconds above 0", [](const std::string& text) {
@@ -199,7 +210,7 @@ void add_replay(CLI::App& app, arguments& a) {
       ->check(a_name());
   c->add_option("--resume", a.replay.resume, "the checkpoint that the run went on from")
       ->type_name("DIR/step-N")
-      ->check(must_be("a name of a folder", [](const std::string& text) { return !text.empty(); }));
+      ->check(a_folder());
   add_json(c, a.replay.json);
 }
 
@@ -355,7 +366,7 @@ void add_checkpoint(CLI::App& app, arguments& a) {
                   what == verb::list ? "folder of checkpoints" : "folder of checkpoints, or one of its step-N")
         ->type_name("FOLDER")
         ->required()
-        ->check(must_be("a name of a folder", [](const std::string& text) { return !text.empty(); }));
+        ->check(a_folder());
     add_json(c, a.checkpoint.json);
     c->callback([&a, what] { a.checkpoint.what = what; });
     return c;
@@ -371,33 +382,39 @@ void add_checkpoint(CLI::App& app, arguments& a) {
       ->check(a_name());
 }
 
-/// The flags that change the job, as settings. Flags with their own name come after --set and win over it.
-config::checked<job_options> job_of(const arguments& a) {
-  job_options job{a.job, {}, a.node.added};
-  config::refusal wrong;
-  for (const std::string& argument : a.sets) {
-    auto set = config::parse_setting(argument);
-    if (set) {
-      job.sets.push_back(std::move(*set));
-    } else {
-      const config::refusal why = set.error(); // a copy: error() returns one each time
-      wrong.all.insert(wrong.all.end(), why.all.begin(), why.all.end());
-    }
-  }
-  if (!a.nodes.empty())
-    job.sets.push_back({"cluster.nodes", a.nodes, "--nodes"});
-  if (!a.workers.empty())
-    job.sets.push_back({"cluster.workers", a.workers, "--workers"});
-  if (!a.run.resume.empty() || !a.replay.resume.empty())
-    job.sets.push_back({"model.init", "", "--resume"});
-  if (!a.seed.empty())
-    job.sets.push_back({"seed", a.seed, "--seed"});
-  for (const auto& [name, specs] : {std::pair{"straggler", &a.stragglers}, {"link", &a.links}, {"fault", &a.faults}})
-    for (const std::string& spec : *specs)
-      job.sets.push_back({fmt::format("inject.{}", name), spec, fmt::format("--{} {}", name, spec), true});
-  if (!wrong.all.empty())
-    return wrong;
-  return job;
+void add_weights(CLI::App& app, arguments& a) {
+  CLI::App* weights =
+      add_command(app, "weights", "List, compare and convert files of weights, those of other programs too",
+                  "troupe weights list gpt2/model.safetensors\n  troupe weights diff before.safetensors after.safetensors\n"
+                  "  troupe weights convert mine.safetensors --to theirs.safetensors --names huggingface");
+  weights->require_subcommand(1);
+  weights_options& to = a.weights;
+  using verb = weights_options::verb;
+  const auto add = [&](const std::string& name, verb what, const std::string& meaning, const std::string& example) {
+    CLI::App* c = add_command(*weights, name, meaning, "troupe weights " + example);
+    c->add_option("file", to.file, "file of weights, or the index of several (model.safetensors.index.json)")
+        ->type_name("FILE")
+        ->required()
+        ->check(a_name());
+    add_json(c, to.json);
+    c->callback([&to, what] { to.what = what; });
+    return c;
+  };
+  add("list", verb::list, "Show its tensors and its metadata", "list gpt2/model.safetensors");
+  add("diff", verb::diff, "Compare two files tensor by tensor; exit code 1: they differ",
+      "diff before.safetensors after.safetensors")
+      ->add_option("other", to.other, "the file to compare it with")
+      ->type_name("FILE")
+      ->required()
+      ->check(a_name());
+  CLI::App* convert = add("convert", verb::convert, "Write it with other names or another type of numbers",
+                          "convert gpt2/model.safetensors --to gpt2.safetensors --type bf16");
+  convert->add_option("--to", to.to, "file to write")->type_name("FILE.safetensors")->required()->check(a_name());
+  add_names(convert, to.names);
+  convert->add_option("--type", to.type, "type of its numbers: f32, f16 or bf16")
+      ->type_name("TYPE")
+      ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+      ->capture_default_str();
 }
 
 exit_code refuse_usage(const std::string& message, const std::string& command) {
@@ -421,25 +438,26 @@ std::string idle_flag(const std::string& name, const arguments& a) {
 
 std::variant<command_options, exit_code> options_of(const std::string& name, arguments& a) {
   a.run.has_web = a.web->count() > 0;
-  if (name == "run" && a.job.empty() && !actors::net::parse_web_address(a.run.web)) // run --web JOB.toml: it took the wrong one
-    a.job = std::exchange(a.run.web, {});
-  if (name == "run" && a.job.empty())
+  if (name == "run" && a.job.file.empty()
+      && !actors::net::parse_web_address(a.run.web)) // run --web JOB.toml: it took the wrong one
+    a.job.file = std::exchange(a.run.web, {});
+  if (name == "run" && a.job.file.empty())
     return refuse_usage("job is required", name);
   if (const std::string idle = idle_flag(name, a); !idle.empty())
     return refuse_usage(idle, name);
-  const auto job = job_of(a);
+  const auto job = job_of(a.job, !a.run.resume.empty() || !a.replay.resume.empty(), a.node.added);
   if (!job) {
     fmt::print(stderr, "{}", job.error().text());
     return exit_usage;
   }
-  if (name == "compare" && a.compare.simulate && !a.nodes.empty())
+  if (name == "compare" && a.compare.simulate && !a.job.nodes.empty())
     fmt::print(stderr,
                "--nodes: note: --simulate starts no process; the number counts only where cluster.workers follows from it\n");
   a.run.job = a.evaluate.job = a.generate.job = a.predict.job = a.check.job = a.compare.job = a.simulate.job = a.replay.job =
       *job;
   if (name == "node" && !a.node.slurm && (a.node.cluster.empty() || a.node.name.empty()))
     return refuse_usage("cluster and --name are required (or --slurm, under srun)", name);
-  if (name == "check" && a.job.empty() && !a.check.keys)
+  if (name == "check" && a.job.file.empty() && !a.check.keys)
     return refuse_usage("job is required", name);
   if (const auto* plain = std::ranges::find(plain_commands, name, &plain_command::name); plain != std::end(plain_commands)) {
     a.plain.carry_out = plain->carry_out;
@@ -449,21 +467,8 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
       {"run", a.run},           {"compare", a.compare}, {"simulate", a.simulate}, {"evaluate", a.evaluate},
       {"generate", a.generate}, {"predict", a.predict}, {"node", a.node},         {"check", a.check},
       {"bench", a.bench},       {"certs", a.certs},     {"console", a.console},   {"checkpoint", a.checkpoint},
-      {"replay", a.replay}};
+      {"replay", a.replay},     {"weights", a.weights}};
   return std::ranges::find(all, name, &std::pair<std::string, command_options>::first)->second;
-}
-
-/// Keys of a job whose last part is `part`: what `--workers 4` was likely meant to set.
-std::vector<std::string> keys_named(const std::string& part, const actors::extensions& added) {
-  std::vector<std::string> keys;
-  for (const auto& key : config::job_keys(added))
-    if (key.name == part && !key.section.empty() && !std::holds_alternative<config::not_implemented>(key.accepts))
-      keys.push_back(key.full_name());
-  for (const auto& entry : protocols::catalog(added.protocols))
-    for (const auto& parameter : entry.parameters)
-      if (parameter.name == part && keys.empty())
-        keys.push_back("protocol." + part);
-  return keys;
 }
 
 /// What an unexpected argument was likely meant to be: a subcommand or, for a flag, another flag of the subcommand or a key of
@@ -476,28 +481,9 @@ std::string likely_meant(const CLI::App& app, const std::string& unexpected, con
       names.push_back(command->get_name());
     return config::nearest(unexpected, names);
   }
-  bool takes_sets = false;
-  for (const CLI::Option* option : app.get_options()) {
+  for (const CLI::Option* option : app.get_options())
     names.push_back("--" + option->get_single_name());
-    takes_sets = takes_sets || names.back() == "--set";
-  }
-  const std::string flag = config::nearest(unexpected, names);
-  if (!takes_sets)
-    return flag;
-  const auto as_settings = [&](const std::string& part) {
-    std::string settings;
-    for (const std::string& key : keys_named(part, added))
-      settings += fmt::format("{}--set {}={}", settings.empty() ? "" : " or ", key, value.empty() ? "VALUE" : value);
-    return settings;
-  };
-  std::string part = unexpected.substr(2, unexpected.find('=') - 2);
-  std::ranges::replace(part, '-', '_');
-  if (std::string exact = as_settings(part); !exact.empty() || !flag.empty())
-    return exact.empty() ? flag : exact;
-  std::vector<std::string> parts;
-  for (const auto& key : config::job_keys(added))
-    parts.push_back(key.name);
-  return as_settings(config::nearest(part, parts));
+  return likely_flag(names, unexpected, value, added);
 }
 
 /// The unexpected words of the command line, in their order.
@@ -544,6 +530,7 @@ std::variant<command_options, exit_code> parse_command_line(int argc, const char
   add_others(app, a);
   add_certs(app, a);
   add_checkpoint(app, a);
+  add_weights(app, a);
   std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words.front() == "help") { // as many programs take it
     words.erase(words.begin());

@@ -32,6 +32,7 @@ struct run_options {
   std::string cluster;          ///< cluster file; empty: an embedded cluster on loopback
   std::string resume;           ///< a checkpoint, or a folder of them: the newest good one; empty: begin at step 0
   std::string save, log, trace; ///< files to write; empty: none
+  std::string names = "troupe"; ///< of the tensors in `save`: "troupe" or "huggingface"
   std::string rounds;           ///< likewise, what each version was made of
   bool detach = false;          ///< with a cluster: print the job's number and return, while the job goes on
   std::uint64_t attach = 0;     ///< with a cluster: follow this job, which was detached, instead of submitting one; 0: submit
@@ -142,6 +143,17 @@ struct checkpoint_options {
   bool json = false;
 };
 
+/// Looks at files of weights, and writes one with other names or numbers.
+struct weights_options {
+  enum class verb : std::uint8_t { list, diff, convert } what = verb::list;
+  std::string file;
+  std::string other;            ///< diff: the second
+  std::string to;               ///< convert: the file to write
+  std::string names = "troupe"; ///< convert: "troupe" or "huggingface"
+  std::string type = "f32";     ///< convert: "f32", "f16" or "bf16"
+  bool json = false;
+};
+
 struct console_options {
   std::string address;               ///< HOST:PORT of a coordinator, instead of a cluster file
   std::string cluster;               ///< cluster file
@@ -151,7 +163,7 @@ struct console_options {
 
 using command_options = std::variant<run_options, evaluate_options, generate_options, predict_options, node_options,
                                      check_options, plain_options, bench_options, compare_options, simulate_options,
-                                     replay_options, certs_options, checkpoint_options, console_options>;
+                                     replay_options, certs_options, checkpoint_options, weights_options, console_options>;
 
 /// Carries out a subcommand and returns an exit_code. Results go to stdout, progress and reasons to stderr.
 int execute(const run_options& options);
@@ -169,6 +181,7 @@ int execute(const simulate_options& options);
 int execute(const replay_options& options);
 int execute(const certs_options& options);
 int execute(const checkpoint_options& options);
+int execute(const weights_options& options);
 int execute(const console_options& options);
 
 /// The flags of subcommands whose own sources say them.

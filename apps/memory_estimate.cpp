@@ -193,7 +193,7 @@ namespace {
 
 /// Of one sample in the memory of a data set: floats of tables, bytes of images. Others stay on the disk.
 double sample_bytes(const data_spec& data, double elements) {
-  if (data.source == "text" || data.source == "tokens" || data.source == "npy" || data.source == "safetensors")
+  if (stays_on_disk(data))
     return 0;
   return data.source == "csv" ? elements * element_bytes : elements;
 }

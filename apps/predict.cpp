@@ -37,7 +37,7 @@ public:
       return input.fail(fmt::format("its rows have {} numbers, and the weights' mean and deviation are of {} {}s",
                                     input.row_elements(), pairs, how.pair_of));
     out.inner_ = input.row_elements() / pairs;
-    const double unit = pixels && input.type == stored_type::U8 ? 255 : 1;
+    const double unit = pixels && input.type == array_type::U8 ? 255 : 1;
     for (std::size_t i = 0; i < how.mean.size(); ++i)
       out.pairs_.emplace_back(static_cast<float>(how.mean[i] * unit), static_cast<float>(1 / (how.deviation[i] * unit)));
     return out;

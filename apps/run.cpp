@@ -63,6 +63,17 @@ config::problems unwritable_files(const run_options& options) {
   return wrong;
 }
 
+/// Whether the weights can be saved by these names.
+config::problems wrong_names(const run_options& options, const parameter_layout& layout) {
+  std::vector<tensor_to_save> tensors;
+  for (const auto& slot : layout.slots)
+    tensors.push_back({slot.name, slot.dims, nullptr});
+  std::map<std::string, std::string> ignored;
+  if (auto why = with_names(options.names, tensors, ignored); !why.empty())
+    return {{"--names", why}};
+  return {};
+}
+
 /// Sets where the job goes on, and says it. Whoever attaches to a job does not begin it.
 config::problems go_on(const run_options& options, prepared_job& prepared) {
   if (options.attach != 0)
@@ -92,15 +103,18 @@ protocols::version first_version(const actors::job& job) {
 }
 
 /// Returns what went wrong. After a failed run it prints which step the weights are from.
-std::string save_weights(const std::string& path, const prepared_job& prepared, const job_outcome& outcome) {
+std::string save_weights(const run_options& options, const prepared_job& prepared, const job_outcome& outcome) {
+  const std::string& path = options.save;
   const actors::job_result& result = outcome.result;
   if (outcome.digest.empty())
     return fmt::format("--save {}: there is nothing to save: {}", path,
                        result.steps == 0 ? "no step was made" : "no parameters were evaluated");
-  if (const auto saved = save_safetensors(
-          path, prepared.network.layout(), result.parameters.as<const float>(),
-          weights_metadata(prepared.config.job, result.scaling, prepared.data.words.get(), result.weights_step.value_or(0)));
-      !saved)
+  auto tensors = tensors_of(prepared.network.layout(), result.parameters.as<const float>());
+  auto metadata =
+      weights_metadata(prepared.config.job, result.scaling, prepared.data.words.get(), result.weights_step.value_or(0));
+  if (auto why = with_names(options.names, tensors, metadata); !why.empty())
+    return fmt::format("--names {}: {}", options.names, why);
+  if (const auto saved = save_safetensors(path, tensors, metadata); !saved)
     return saved.error().message;
   if (result.failed && result.weights_step)
     fmt::print(stderr, "troupe: {} has the weights of step {}\n", path, *result.weights_step);
@@ -119,7 +133,7 @@ bool leave_results(const run_options& options, const prepared_job& prepared, con
     if (const auto written = actors::write_trace(options.trace, prepared.config.job, result.trace); !written)
       lost(written.error().message);
   if (!options.save.empty())
-    if (const auto why = save_weights(options.save, prepared, outcome); !why.empty())
+    if (const auto why = save_weights(options, prepared, outcome); !why.empty())
       lost(why);
   if (options.json)
     print_json(to_json(prepared.config, outcome));
@@ -159,8 +173,9 @@ int execute(const run_options& options) {
   auto prepared = prepare_job(options.job, options.cluster, options.cluster.empty());
   if (!prepared)
     return refuse(prepared.error());
-  for (auto wrong : {config::only_simulated(prepared->config), config::process_limits(prepared->config),
-                     options.rounds.empty() ? config::problems{} : cannot_replay(prepared->config)})
+  for (auto wrong :
+       {wrong_names(options, prepared->network.layout()), config::only_simulated(prepared->config),
+        config::process_limits(prepared->config), options.rounds.empty() ? config::problems{} : cannot_replay(prepared->config)})
     if (!wrong.empty())
       return refuse({std::move(wrong)});
   if (!prepared->cluster) // on a cluster the memory of other hosts counts

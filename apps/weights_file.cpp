@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "tensor/layers.hpp"
+#include "tensor/weights_names.hpp"
 
 namespace troupe::apps {
 
@@ -61,6 +63,17 @@ bool same_numbers(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 } // namespace
+
+std::string with_names(const std::string& whose, std::vector<tensor_to_save>& tensors,
+                       std::map<std::string, std::string>& metadata) {
+  if (whose == "troupe")
+    return "";
+  if (!has_huggingface_names(tensors))
+    return "Hugging Face has names for a GPT-2 alone ([model] kind = \"gpt\"): leave it out";
+  tensors = with_huggingface_names(std::move(tensors));
+  metadata["format"] = "pt";
+  return "";
+}
 
 std::string numbers_text(const std::vector<double>& all) {
   std::vector<std::string> shown;

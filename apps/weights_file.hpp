@@ -11,6 +11,7 @@
 #include "apps/config/job_file.hpp"
 #include "tensor/data/data_set.hpp"
 #include "tensor/data/vocabulary.hpp"
+#include "tensor/safetensors.hpp"
 
 namespace troupe::apps {
 
@@ -19,6 +20,11 @@ namespace troupe::apps {
 /// program) tell where the weights come from. Custom models and data leave theirs out. `words` may be null.
 std::map<std::string, std::string> weights_metadata(const actors::job& job, const data_scaling& scaling, const vocabulary* words,
                                                     std::uint64_t step);
+
+/// Gives tensors that are to be saved the names of `whose`: "troupe" (they have these) or "huggingface", for which `metadata`
+/// says that PyTorch may read them. Why they cannot have these; empty: they have.
+std::string with_names(const std::string& whose, std::vector<tensor_to_save>& tensors,
+                       std::map<std::string, std::string>& metadata);
 
 /// The first few numbers, with five digits each.
 std::string numbers_text(const std::vector<double>& all);

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <boost/json.hpp>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "kernels/assert.hpp"
+#include "tensor/weights_names.hpp"
 
 namespace troupe {
 
@@ -85,7 +87,42 @@ private:
   int descriptor_;
 };
 
-std::string header_text(const parameter_layout& layout, const std::map<std::string, std::string>& metadata) {
+constexpr std::string_view type_names[]{"F32", "F16", "BF16"};
+
+std::uint64_t width_of(stored_type type) {
+  return type == stored_type::f32 ? 4 : 2;
+}
+
+/// Bytes of an element; 0: of no type of the format.
+std::uint64_t width_of(std::string_view type) {
+  constexpr std::pair<std::string_view, std::uint64_t> widths[]{
+      {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F64", 8}, {"I64", 8},  {"I32", 4},     {"I16", 2},    {"I8", 1},
+      {"U64", 8}, {"U32", 4}, {"U16", 2},  {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
+  const auto* found = std::ranges::find(widths, type, &std::pair<std::string_view, std::uint64_t>::first);
+  return found == std::end(widths) ? 0 : found->second;
+}
+
+// -- numbers of half the width
+
+float widened(std::uint16_t bits, stored_type type) {
+  if (type == stored_type::bf16)
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  return static_cast<float>(std::bit_cast<_Float16>(bits));
+}
+
+/// To the nearest, and of two of them to the even one.
+std::uint16_t narrowed(float value, stored_type type) {
+  if (type == stored_type::f16)
+    return std::bit_cast<std::uint16_t>(static_cast<_Float16>(value));
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7fff'ffffU) > 0x7f80'0000U) // not a number: rounding must not make an infinity of it
+    return static_cast<std::uint16_t>(bits >> 16 | 0x40U);
+  return static_cast<std::uint16_t>((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
+}
+
+// -- writing
+
+std::string header_text(const std::vector<tensor_to_save>& tensors, const std::map<std::string, std::string>& metadata) {
   json::object header;
   if (!metadata.empty()) {
     json::object entries;
@@ -94,25 +131,45 @@ std::string header_text(const parameter_layout& layout, const std::map<std::stri
     header["__metadata__"] = std::move(entries);
   }
   std::uint64_t offset = 0;
-  for (const auto& slot : layout.slots) {
-    header[slot.name] = {{"dtype", "F32"},
-                         {"shape", json::array(slot.dims.extents().begin(), slot.dims.extents().end())},
-                         {"data_offsets", {offset, offset + slot_bytes(slot)}}};
-    offset += slot_bytes(slot);
+  for (const auto& tensor : tensors) {
+    const auto end = offset + static_cast<std::uint64_t>(tensor.dims.elements()) * width_of(tensor.type);
+    header[tensor.name] = {{"dtype", type_names[static_cast<std::size_t>(tensor.type)]},
+                           {"shape", json::array(tensor.dims.extents().begin(), tensor.dims.extents().end())},
+                           {"data_offsets", {offset, end}}};
+    offset = end;
   }
   auto text = json::serialize(header);
   text.resize((text.size() + length_bytes - 1) / length_bytes * length_bytes, ' ');
   return text;
 }
 
-int write_contents(const file& out, const parameter_layout& layout, const float* flat, const std::string& header) {
+/// 0 or errno.
+int write_tensor(const file& out, const tensor_to_save& tensor) {
+  const auto count = static_cast<std::size_t>(tensor.dims.elements());
+  if (tensor.type == stored_type::f32 && !tensor.transposed)
+    return out.write_all(tensor.data, count * sizeof(float));
+  const auto rows = tensor.transposed ? static_cast<std::size_t>(tensor.dims[0]) : count, columns = rows == 0 ? 0 : count / rows;
+  std::vector<std::byte> bytes(count * width_of(tensor.type));
+  for (std::size_t i = 0; i < count; ++i) {
+    const float value = tensor.data[tensor.transposed ? i % columns * rows + i / columns : i];
+    if (tensor.type == stored_type::f32) {
+      std::memcpy(bytes.data() + i * sizeof value, &value, sizeof value);
+    } else {
+      const std::uint16_t half = narrowed(value, tensor.type);
+      std::memcpy(bytes.data() + i * sizeof half, &half, sizeof half);
+    }
+  }
+  return out.write_all(bytes.data(), bytes.size());
+}
+
+int write_contents(const file& out, const std::vector<tensor_to_save>& tensors, const std::string& header) {
   const std::uint64_t length = header.size();
   if (int code = out.write_all(&length, sizeof length))
     return code;
   if (int code = out.write_all(header.data(), header.size()))
     return code;
-  for (const auto& slot : layout.slots)
-    if (int code = out.write_all(flat + slot.offset, slot_bytes(slot)))
+  for (const auto& tensor : tensors)
+    if (int code = write_tensor(out, tensor))
       return code;
   return ::fsync(out.get()) == 0 ? 0 : errno;
 }
@@ -126,6 +183,8 @@ void sync_folder(const std::string& path) {
     ::fsync(handle.get());
 }
 
+// -- reading
+
 std::optional<std::uint64_t> as_count(const json::value& v) {
   if (v.is_uint64())
     return v.get_uint64();
@@ -134,7 +193,7 @@ std::optional<std::uint64_t> as_count(const json::value& v) {
   return std::nullopt;
 }
 
-/// The entry under `name`, or nothing where it is not {"dtype": text, "shape": [counts], "data_offsets": [begin, end]}.
+/// The entry under `name`, or nothing where it is not {"dtype": a type, "shape": [counts], "data_offsets": [begin, end]}.
 std::optional<stored_tensor> read_entry(std::string_view name, const json::value& v) {
   const auto* fields = v.if_object();
   const auto* type = fields ? fields->if_contains("dtype") : nullptr;
@@ -143,65 +202,71 @@ std::optional<stored_tensor> read_entry(std::string_view name, const json::value
   if (!type || !dims || !offsets || !type->is_string() || !dims->is_array() || !offsets->is_array()
       || offsets->get_array().size() != 2)
     return std::nullopt;
-  stored_tensor read{std::string{name}, std::string{type->get_string().data(), type->get_string().size()}, {}, 0, 0};
+  std::vector<std::int64_t> extents;
   for (const auto& extent : dims->get_array()) {
     auto count = as_count(extent);
     if (!count || *count > static_cast<std::uint64_t>(INT64_MAX))
       return std::nullopt;
-    read.dims.push_back(static_cast<std::int64_t>(*count));
+    extents.push_back(static_cast<std::int64_t>(*count));
   }
   auto begin = as_count(offsets->get_array()[0]), end = as_count(offsets->get_array()[1]);
-  if (!begin || !end || *begin > *end)
+  const std::string_view of_type{type->get_string().data(), type->get_string().size()};
+  if (!begin || !end || *begin > *end || width_of(of_type) == 0)
     return std::nullopt;
-  read.begin = *begin;
-  read.end = *end;
-  return read;
+  return stored_tensor{std::string{name}, std::string{of_type}, shape{std::move(extents)}, *begin, *end};
 }
 
-/// One pass over a file: header, entries, then the data straight into place.
-class loader {
-public:
-  explicit loader(const std::string& path) : path_(path), in_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {}
+/// What its shape and type say; none: more than can be counted.
+std::optional<std::uint64_t> bytes_by_shape(const stored_tensor& tensor) {
+  auto bytes = width_of(tensor.type);
+  const auto& extents = tensor.dims.extents();
+  if (std::ranges::count(extents, 0) > 0)
+    return 0;
+  for (const auto extent : extents)
+    if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes))
+      return std::nullopt;
+  return bytes;
+}
 
-  /// With `floats_alone`, another tensor is refused.
-  result<void> read_header(bool floats_alone = true) {
+error refusal(const std::string& path, const std::string& message) {
+  return {errc::bad_weights, fmt::format("{}: {}", path, message)};
+}
+
+/// One file: its header, then its tensors one by one.
+class single_file {
+public:
+  explicit single_file(std::string path) : path_(std::move(path)), in_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {}
+
+  result<void> read_header() {
     struct stat about {};
     if (!in_.is_open() || ::fstat(in_.get(), &about) != 0)
       return error{errc::io, fmt::format("{}: cannot open it: {}; `run --save` writes such files", path_, std::strerror(errno))};
     if (!S_ISREG(about.st_mode))
       return io_error(path_, "read it as a file", EISDIR);
-    return read_header(static_cast<std::uint64_t>(about.st_size), floats_alone);
+    return read_header(static_cast<std::uint64_t>(about.st_size));
   }
 
-  result<void> load(const parameter_layout& layout, float* flat) {
-    if (auto ok = match_entries(layout); !ok)
-      return ok;
-    std::fill_n(flat, layout.floats(), 0.0F);
-    for (const auto& e : entries_) {
-      const auto& slot = layout.slots[static_cast<std::size_t>(layout.find(e.name))];
-      if (!in_.read_at(flat + slot.offset, slot_bytes(slot), data_begin_ + e.begin))
-        return refuse(fmt::format("tensor \"{}\" cannot be read", e.name));
-    }
+  result<void> read(const stored_tensor& which, float* to) const {
+    const auto* const type = std::ranges::find(type_names, which.type);
+    if (type == std::end(type_names))
+      return refusal(path_,
+                     fmt::format("tensor \"{}\" is {}, and parameters are read from F32, F16 and BF16", which.name, which.type));
+    const auto how = static_cast<stored_type>(type - std::begin(type_names));
+    std::vector<std::uint16_t> halves(how == stored_type::f32 ? 0 : which.bytes() / sizeof(std::uint16_t));
+    if (!in_.read_at(how == stored_type::f32 ? static_cast<void*>(to) : halves.data(), which.bytes(), data_begin_ + which.begin))
+      return refusal(path_, fmt::format("tensor \"{}\" cannot be read", which.name));
+    std::ranges::transform(halves, to, [how](std::uint16_t bits) { return widened(bits, how); });
     return {};
   }
 
-  result<std::vector<stored_tensor>> take_index() {
-    std::ranges::sort(entries_, {}, &stored_tensor::begin);
-    for (auto& e : entries_) {
-      if (e.end > data_bytes_)
-        return refuse(fmt::format("tensor \"{}\" ends at byte {} of {}: truncated", e.name, e.end, data_bytes_));
-      e.begin += data_begin_;
-      e.end += data_begin_;
-    }
-    return std::move(entries_);
-  }
-
-  std::map<std::string, std::string> take_metadata() { return std::move(metadata_); }
+  const std::string& path() const { return path_; }
+  std::vector<stored_tensor> tensors;
+  std::map<std::string, std::string> metadata;
 
 private:
-  error refuse(std::string message) const { return {errc::bad_weights, fmt::format("{}: {}", path_, message)}; }
+  error refuse(const std::string& message) const { return refusal(path_, message); }
 
-  result<void> read_header(std::uint64_t file_bytes, bool floats_alone) {
+  result<void> read_header(std::uint64_t file_bytes) {
     std::uint64_t length = 0;
     if (file_bytes < length_bytes || !in_.read_at(&length, sizeof length, 0))
       return refuse(fmt::format("{} bytes are too few for a safetensors file", file_bytes));
@@ -218,63 +283,154 @@ private:
     if (broken || !header.is_object())
       return refuse(fmt::format("the header is not a JSON object ({})", broken ? broken.message() : "another JSON value"));
     data_begin_ = length_bytes + length;
-    data_bytes_ = file_bytes - data_begin_;
     for (const auto& [name, v] : header.get_object()) {
       if (name == "__metadata__") {
         keep_metadata(v);
         continue;
       }
       auto read = read_entry({name.data(), name.size()}, v);
-      if (!read || (floats_alone && read->type != "F32"))
-        return refuse(fmt::format("tensor \"{}\" is not {} with a shape and two offsets",
-                                  std::string_view{name.data(), name.size()}, floats_alone ? "F32" : "of a type"));
-      entries_.push_back(std::move(*read));
+      if (!read)
+        return refuse(fmt::format("tensor \"{}\" has no type, shape and two offsets as the format wants them",
+                                  std::string_view{name.data(), name.size()}));
+      tensors.push_back(std::move(*read));
     }
-    return {};
+    return check_places(file_bytes - data_begin_);
   }
 
   void keep_metadata(const json::value& v) {
     if (const auto* entries = v.if_object())
       for (const auto& [key, text] : *entries)
         if (text.is_string())
-          metadata_.emplace(std::string{key.data(), key.size()}, std::string{text.get_string().data(), text.get_string().size()});
+          metadata.emplace(std::string{key.data(), key.size()}, std::string{text.get_string().data(), text.get_string().size()});
   }
 
-  result<void> match_entries(const parameter_layout& layout) {
-    for (const auto& slot : layout.slots)
-      if (std::ranges::find(entries_, slot.name, &stored_tensor::name) == entries_.end())
-        return refuse(fmt::format("lacks the tensor \"{}\" {} of the model", slot.name, slot.dims.to_string()));
-    std::ranges::sort(entries_, {}, &stored_tensor::begin);
+  /// Packed without holes.
+  result<void> check_places(std::uint64_t data_bytes) {
+    std::ranges::sort(tensors, {}, [](const stored_tensor& each) { return std::pair{each.begin, each.end}; });
     std::uint64_t expected = 0;
-    for (const auto& e : entries_) {
-      const auto index = layout.find(e.name);
-      if (index < 0)
-        return refuse(fmt::format("has a tensor \"{}\" that the model does not have", e.name));
-      const auto& slot = layout.slots[static_cast<std::size_t>(index)];
-      if (e.dims != slot.dims.extents())
-        return refuse(
-            fmt::format("tensor \"{}\" is {}, the model's is {}", e.name, shape{e.dims}.to_string(), slot.dims.to_string()));
-      if (e.begin != expected || e.end - e.begin != slot_bytes(slot))
-        return refuse(fmt::format("tensor \"{}\" has offsets [{}, {}), expected [{}, {})", e.name, e.begin, e.end, expected,
-                                  expected + slot_bytes(slot)));
-      expected = e.end;
+    for (const auto& each : tensors) {
+      const auto bytes = bytes_by_shape(each);
+      if (!bytes || *bytes > UINT64_MAX - expected)
+        return refuse(fmt::format("tensor \"{}\" is {}, too large for any file", each.name, each.dims.to_string()));
+      if (each.begin != expected || each.bytes() != *bytes)
+        return refuse(fmt::format("tensor \"{}\" has offsets [{}, {}), expected [{}, {})", each.name, each.begin, each.end,
+                                  expected, expected + *bytes));
+      expected = each.end;
     }
-    if (expected != data_bytes_)
-      return refuse(fmt::format("has {} bytes of data, its header says {}: {}", data_bytes_, expected,
-                                data_bytes_ < expected ? "truncated" : "too long"));
+    if (expected != data_bytes)
+      return refuse(fmt::format("has {} bytes of data, its header says {}: {}", data_bytes, expected,
+                                data_bytes < expected ? "truncated" : "too long"));
     return {};
   }
 
-  const std::string& path_;
+  std::string path_;
   file in_;
-  std::map<std::string, std::string> metadata_;
-  std::uint64_t data_begin_ = 0, data_bytes_ = 0;
-  std::vector<stored_tensor> entries_;
+  std::uint64_t data_begin_ = 0;
 };
 
 } // namespace
 
-result<void> save_safetensors(const std::string& path, const parameter_layout& layout, const float* flat,
+// -- files
+
+struct safetensors_file::opened {
+  std::string path; ///< as it was asked for
+  std::vector<std::unique_ptr<single_file>> files;
+  std::vector<stored_tensor> tensors;
+
+  result<void> add(const std::string& name) {
+    files.push_back(std::make_unique<single_file>(name));
+    return files.back()->read_header();
+  }
+  result<void> add_all_of(const json::object& weight_map);
+};
+
+namespace {
+
+/// Of an index. Its end decides, for `.safetensors` files have no other sign at their beginning.
+bool is_index(const std::string& path) {
+  return path.ends_with(".json");
+}
+
+result<json::object> read_weight_map(const std::string& path) {
+  const file in{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  struct stat about {};
+  if (!in.is_open() || ::fstat(in.get(), &about) != 0)
+    return io_error(path, "open it", errno);
+  const auto bytes = static_cast<std::uint64_t>(about.st_size);
+  if (!S_ISREG(about.st_mode) || bytes > largest_header)
+    return refusal(path, "is no index of safetensors files");
+  std::string text(bytes, '\0');
+  boost::system::error_code broken;
+  const auto whole = in.read_at(text.data(), text.size(), 0) ? json::parse(text, broken) : json::value{};
+  const auto* fields = broken ? nullptr : whole.if_object();
+  const auto* map = fields != nullptr ? fields->if_contains("weight_map") : nullptr;
+  if (map == nullptr || !map->is_object())
+    return refusal(path, "is no index of safetensors files: a JSON object with a \"weight_map\" from tensors to files");
+  return map->get_object();
+}
+
+} // namespace
+
+/// A file is named as one of the index's own folder; it is opened once.
+result<void> safetensors_file::opened::add_all_of(const json::object& weight_map) {
+  const auto folder = path.substr(0, path.rfind('/') + 1); // empty where there is no '/': npos + 1 is 0
+  std::map<std::string, std::size_t, std::less<>> known;
+  for (const auto& [name, of] : weight_map) {
+    const std::string tensor{name.data(), name.size()};
+    const auto* text = of.if_string();
+    if (text == nullptr || text->empty() || text->find('/') != json::string::npos || text->find('\0') != json::string::npos)
+      return refusal(path, fmt::format("tensor \"{}\" is in no file of the index's folder", tensor));
+    const std::string base{text->data(), text->size()};
+    const auto [at, is_new] = known.try_emplace(base, files.size());
+    if (is_new)
+      if (auto read = add(folder + base); !read)
+        return read;
+    const auto& in = files[at->second]->tensors;
+    const auto found = std::ranges::find(in, tensor, &stored_tensor::name);
+    if (found == in.end())
+      return refusal(path, fmt::format("tensor \"{}\" is not in {}", tensor, base));
+    tensors.push_back(*found);
+    tensors.back().file = at->second;
+  }
+  std::ranges::sort(tensors, {}, [](const stored_tensor& each) { return std::pair{each.file, each.begin}; });
+  return {};
+}
+
+result<safetensors_file> safetensors_file::open(const std::string& path) {
+  auto all = std::make_shared<opened>();
+  all->path = path;
+  if (is_index(path)) {
+    auto map = read_weight_map(path);
+    if (!map)
+      return map.error();
+    if (auto read = all->add_all_of(*map); !read)
+      return read.error();
+    return safetensors_file{std::move(all)};
+  }
+  if (auto read = all->add(path); !read)
+    return read.error();
+  all->tensors = all->files.front()->tensors;
+  return safetensors_file{std::move(all)};
+}
+
+const std::vector<stored_tensor>& safetensors_file::tensors() const {
+  return all_->tensors;
+}
+
+const std::map<std::string, std::string>& safetensors_file::metadata() const {
+  static const std::map<std::string, std::string> none;
+  return all_->files.empty() ? none : all_->files.front()->metadata;
+}
+
+result<void> safetensors_file::read(const stored_tensor& which, float* to) const {
+  return all_->files[which.file]->read(which, to);
+}
+
+error safetensors_file::refuse(std::string message) const {
+  return refusal(all_->path, message);
+}
+
+result<void> save_safetensors(const std::string& path, const std::vector<tensor_to_save>& tensors,
                               const std::map<std::string, std::string>& metadata) {
   // A rename would replace a device or a folder's link by a plain file.
   if (struct stat about{}; ::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode))
@@ -286,7 +442,7 @@ result<void> save_safetensors(const std::string& path, const parameter_layout& l
     return io_error(path, "create a file beside it", errno);
   int code = ::fchmod(out.get(), 0644) == 0 ? 0 : errno;
   if (code == 0)
-    code = write_contents(out, layout, flat, header_text(layout, metadata));
+    code = write_contents(out, tensors, header_text(tensors, metadata));
   if (int at_close = out.close(); code == 0)
     code = at_close;
   if (code == 0 && ::rename(temporary.c_str(), path.c_str()) != 0)
@@ -299,24 +455,37 @@ result<void> save_safetensors(const std::string& path, const parameter_layout& l
   return {};
 }
 
+std::vector<tensor_to_save> tensors_of(const parameter_layout& layout, const float* flat) {
+  std::vector<tensor_to_save> tensors;
+  for (const auto& slot : layout.slots)
+    tensors.push_back({slot.name, slot.dims, flat + slot.offset});
+  return tensors;
+}
+
+result<void> save_safetensors(const std::string& path, const parameter_layout& layout, const float* flat,
+                              const std::map<std::string, std::string>& metadata) {
+  return save_safetensors(path, tensors_of(layout, flat), metadata);
+}
+
 result<void> load_safetensors(const std::string& path, const parameter_layout& layout, float* flat) {
-  loader from{path};
-  auto header = from.read_header();
-  return header ? from.load(layout, flat) : header;
+  const auto from = safetensors_file::open(path);
+  if (!from)
+    return from.error();
+  const auto matched = match_slots(*from, layout);
+  if (!matched)
+    return matched.error();
+  std::fill_n(flat, layout.floats(), 0.0F);
+  for (std::size_t i = 0; i < layout.slots.size(); ++i)
+    if (auto read = read_tensor(*from, (*matched)[i], flat + layout.slots[i].offset); !read)
+      return read;
+  return {};
 }
 
 result<std::map<std::string, std::string>> read_safetensors_metadata(const std::string& path) {
-  loader from{path};
-  if (auto header = from.read_header(); !header)
-    return header.error();
-  return from.take_metadata();
-}
-
-result<std::vector<stored_tensor>> read_safetensors_index(const std::string& path) {
-  loader from{path};
-  if (auto header = from.read_header(false); !header)
-    return header.error();
-  return from.take_index();
+  const auto from = safetensors_file::open(path);
+  if (!from)
+    return from.error();
+  return from->metadata();
 }
 
 std::string weights_digest(const parameter_layout& layout, const float* flat) {

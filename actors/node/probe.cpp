@@ -29,9 +29,10 @@ namespace troupe::actors {
 
 namespace {
 
-/// Reads the whole file; the digest is faster than a disk. The path comes from another host, so the reader must not hang on an
-/// endless device or an idle pipe.
-file_probe look_at(const std::filesystem::path& path, const std::stop_token& ends) {
+/// Reads the whole file; the digest is faster than a disk. Where it may be huge, beyond max_data_bytes, it reads as many
+/// blocks as that allows, evenly spread. The path comes from another host, so the reader must not hang on an endless device or an
+/// idle pipe.
+file_probe look_at(const std::filesystem::path& path, bool may_be_huge, const std::stop_token& ends) {
   file_probe seen{.path = path.string()};
   const auto refuse = [&seen](std::string why) {
     seen.bytes = 0;
@@ -45,17 +46,22 @@ file_probe look_at(const std::filesystem::path& path, const std::stop_token& end
     return refuse("is a folder");
   if (exists(status) && !is_regular_file(status))
     return refuse("is no regular file");
-  if (is_regular_file(status) && std::filesystem::file_size(path, ignored) > max_data_bytes && !ignored)
+  const auto size = is_regular_file(status) ? std::filesystem::file_size(path, ignored) : 0;
+  const bool huge = size > max_data_bytes && !ignored;
+  if (huge && !may_be_huge)
     return refuse(too_large);
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> digest(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
   EVP_DigestInit_ex(digest.get(), EVP_sha256(), nullptr);
   std::vector<char> block(1U << 20U);
+  const auto skipped = static_cast<std::streamoff>(huge ? size / max_data_bytes * block.size() : 0); // after each
   while (in && seen.bytes <= max_data_bytes && !ends.stop_requested()) {
     in.read(block.data(), static_cast<std::streamsize>(block.size()));
     EVP_DigestUpdate(digest.get(), block.data(), static_cast<std::size_t>(in.gcount()));
     seen.bytes += static_cast<std::uint64_t>(in.gcount());
+    if (skipped > 0)
+      in.seekg(skipped, std::ios::cur); // behind the end the next block is empty
   }
   if (ends.stop_requested())
     return refuse("was not read to its end: the node ends");
@@ -66,6 +72,7 @@ file_probe look_at(const std::filesystem::path& path, const std::stop_token& end
   std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
   unsigned int count = 0;
   EVP_DigestFinal_ex(digest.get(), bytes.data(), &count);
+  seen.bytes = huge ? size : seen.bytes;
   seen.sha256 = fmt::format("{:02x}", fmt::join(bytes.begin(), bytes.begin() + count, ""));
   return seen;
 }
@@ -80,7 +87,7 @@ std::string difference(const file_probe& file, const file_probe& there, const st
 std::vector<file_probe> look_at_data(const data_spec& data, const std::stop_token& ends) {
   std::vector<file_probe> seen;
   for (const auto& path : data_files(data))
-    seen.push_back(look_at(path, ends));
+    seen.push_back(look_at(path, stays_on_disk(data), ends));
   return seen;
 }
 

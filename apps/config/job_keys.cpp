@@ -76,7 +76,8 @@ void add_model(key_list& keys, const actors::extensions& added) {
              "cross-entropy: of classes; mse: the mean squared error of numbers; bce: of probabilities, from logits");
   TROUPE_KEY(s, "label_smoothing", (real{.least = 0, .most = 1, .open_most = true}), job.model.loss.label_smoothing,
              "cross-entropy: how much of a label is spread evenly over all classes");
-  TROUPE_KEY(s, "init", text{}, job.init, "safetensors file to start from, or zeros; default: random", true);
+  TROUPE_KEY(s, "init", text{}, job.init,
+             "file of weights to start from (safetensors, Hugging Face's too), or zeros; default: random", true);
 }
 
 void add_optimizer(key_list& keys) {

@@ -49,7 +49,7 @@ struct scaling_pair {
 };
 
 bool holds_ids(const stored_array& features) {
-  return !is_real(features.type) && features.type != stored_type::U8;
+  return !is_real(features.type) && features.type != array_type::U8;
 }
 
 shape row_shape(const stored_array& array) {
@@ -146,7 +146,7 @@ struct chosen_scaling {
 result<chosen_scaling> choose_scaling(const labelled_half& train, const std::string& scale) {
   const auto& x = train.features;
   const auto dims = row_shape(x);
-  const bool pixels = x.type == stored_type::U8, standard = scale == "standard";
+  const bool pixels = x.type == array_type::U8, standard = scale == "standard";
   if (holds_ids(x) || (!pixels && !standard))
     return chosen_scaling{};
   if (!pixels && dims.rank() != 1)
@@ -284,32 +284,28 @@ result<labelled_halves> open_npy_halves(const data_spec& spec) {
 }
 
 result<labelled_halves> open_tensor_halves(const data_spec& spec) {
+  const auto index = safetensors_file::open(spec.path);
+  if (!index)
+    return error{errc::bad_data, index.error().message};
   const auto file = data_file::open(spec.path);
   if (!file)
     return file.error();
-  const auto index = read_safetensors_index(spec.path);
-  if (!index)
-    return error{errc::bad_data, index.error().message};
-  const auto there = [&](const std::string& name) { return std::ranges::find(*index, name, &stored_tensor::name); };
+  const auto& all = index->tensors();
+  if (spec.path.ends_with(".json"))
+    return (*file)->fail("is an index of several files; data.path names one that holds the tensors");
+  const auto there = [&](const std::string& name) { return std::ranges::find(all, name, &stored_tensor::name); };
   const auto open = [&](const std::string& name) -> result<stored_array> {
     const auto found = there(name);
-    if (found == index->end())
+    if (found == all.end())
       return (*file)->fail(fmt::format(
           "has no tensor \"{}\"; it takes features and labels and, for the test, test_features and test_labels", name));
     const auto called = fmt::format("{}: tensor \"{}\"", spec.path, name);
-    const auto type = type_named(found->type);
+    const auto type = array_type_named(found->type);
     if (!type)
       return error{errc::bad_data, fmt::format("{}: its elements are {}; it takes U8, I8, U16, I16, U32, I32, I64, F32 or F64",
                                                called, found->type)};
-    const auto room = (found->end - found->begin) / bytes_of(*type);
-    std::uint64_t elements = 1;
-    for (const auto extent : found->dims)
-      elements = extent != 0 && elements > room / static_cast<std::uint64_t>(extent)
-                     ? room + 1
-                     : elements * static_cast<std::uint64_t>(extent);
-    if (elements * bytes_of(*type) != found->end - found->begin)
-      return error{errc::bad_data, fmt::format("{}: its shape does not fit its {} bytes", called, found->end - found->begin)};
-    return stored_array{*file, called, *type, found->dims, found->begin};
+    const auto data_begin = (*file)->bytes() - all.back().end; // there is nothing behind the last
+    return stored_array{*file, called, *type, found->dims.extents(), data_begin + found->begin};
   };
   const auto half = [&](const std::string& prefix) -> result<labelled_half> {
     auto x = open(prefix + "features");
@@ -318,7 +314,7 @@ result<labelled_halves> open_tensor_halves(const data_spec& spec) {
     auto y = open(prefix + "labels");
     return y ? fit(std::move(*x), std::move(*y)) : y.error();
   };
-  const bool tested = there("test_features") != index->end() || there("test_labels") != index->end();
+  const bool tested = there("test_features") != all.end() || there("test_labels") != all.end();
   return halves_of(half(""), tested ? std::optional{half("test_")} : std::nullopt);
 }
 

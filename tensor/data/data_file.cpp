@@ -21,7 +21,7 @@ data_file::~data_file() {
     ::close(descriptor_);
 }
 
-result<std::shared_ptr<const data_file>> data_file::open(const std::filesystem::path& path) {
+result<std::shared_ptr<data_file>> data_file::open_plain(const std::filesystem::path& path) {
   // It says what is no file that can be read.
   if (auto there = byte_source::open(path); !there)
     return there.error();
@@ -30,6 +30,21 @@ result<std::shared_ptr<const data_file>> data_file::open(const std::filesystem::
   std::shared_ptr<data_file> file(new data_file(path, descriptor, static_cast<std::uint64_t>(std::max<off_t>(size, 0))));
   if (size < 0)
     return file->fail(std::strerror(errno));
+  return file;
+}
+
+result<std::shared_ptr<const data_file>> data_file::open(const std::filesystem::path& path) {
+  auto plain = open_plain(path);
+  if (!plain)
+    return plain.error();
+  return std::shared_ptr<const data_file>(std::move(*plain));
+}
+
+result<std::shared_ptr<const data_file>> data_file::open_unpacked(const std::filesystem::path& path) {
+  const auto plain = open_plain(path);
+  if (!plain)
+    return plain.error();
+  const auto& file = *plain;
   std::array<std::byte, 2> first{};
   constexpr std::array gzip{std::byte{0x1F}, std::byte{0x8B}};
   if (file->bytes() < first.size() || !file->read(0, first) || first != gzip)

@@ -14,11 +14,12 @@
 namespace troupe {
 
 /// A file that stays open and is read in place, so that it may be larger than memory: what is read often, the system keeps.
-/// It is not mapped: where a mapped file becomes shorter its reader dies, and here `read` says so. A file that gzip packed is
-/// unpacked into memory, max_data_bytes at most. Immutable; any thread.
+/// It is not mapped: where a mapped file becomes shorter its reader dies, and here `read` says so. Immutable; any thread.
 class data_file {
 public:
   static result<std::shared_ptr<const data_file>> open(const std::filesystem::path& path);
+  /// One that gzip packed is unpacked into memory, max_data_bytes at most.
+  static result<std::shared_ptr<const data_file>> open_unpacked(const std::filesystem::path& path);
   ~data_file();
   data_file(const data_file&) = delete;
   data_file& operator=(const data_file&) = delete;
@@ -33,6 +34,7 @@ public:
   error fail(const std::string& message) const { return {errc::bad_data, path_.string() + ": " + message}; }
 
 private:
+  static result<std::shared_ptr<data_file>> open_plain(const std::filesystem::path& path);
   data_file(std::filesystem::path path, int descriptor, std::uint64_t bytes)
       : path_(std::move(path)), descriptor_(descriptor), bytes_(bytes) {}
 

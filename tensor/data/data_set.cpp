@@ -93,6 +93,10 @@ result<data_pair> load_data(const data_spec& spec, std::uint64_t seed) {
   return both;
 }
 
+bool stays_on_disk(const data_spec& spec) {
+  return spec.source == "text" || spec.source == "tokens" || spec.source == "npy" || spec.source == "safetensors";
+}
+
 std::vector<std::filesystem::path> data_files(const data_spec& spec) {
   if (spec.source == "idx")
     return idx_files(spec.path);

@@ -72,5 +72,7 @@ struct data_pair {
 result<data_pair> load_data(const data_spec& spec, std::uint64_t seed);
 /// The files that it would read, there or not; empty: it draws its samples.
 std::vector<std::filesystem::path> data_files(const data_spec& spec);
+/// Whether these files are read as samples are needed, and may be larger than memory (data_file.hpp).
+bool stays_on_disk(const data_spec& spec);
 
 } // namespace troupe

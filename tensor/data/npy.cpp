@@ -105,17 +105,17 @@ private:
 };
 
 /// numpy's name: '<f4', '|u1'.
-std::optional<stored_type> type_of_numpy(std::string_view descr) {
-  constexpr std::array<std::pair<std::string_view, stored_type>, 9> names{{{"|u1", stored_type::U8},
-                                                                           {"|i1", stored_type::I8},
-                                                                           {"<u2", stored_type::U16},
-                                                                           {"<i2", stored_type::I16},
-                                                                           {"<u4", stored_type::U32},
-                                                                           {"<i4", stored_type::I32},
-                                                                           {"<i8", stored_type::I64},
-                                                                           {"<f4", stored_type::F32},
-                                                                           {"<f8", stored_type::F64}}};
-  const auto found = std::ranges::find(names, descr, &std::pair<std::string_view, stored_type>::first);
+std::optional<array_type> type_of_numpy(std::string_view descr) {
+  constexpr std::array<std::pair<std::string_view, array_type>, 9> names{{{"|u1", array_type::U8},
+                                                                          {"|i1", array_type::I8},
+                                                                          {"<u2", array_type::U16},
+                                                                          {"<i2", array_type::I16},
+                                                                          {"<u4", array_type::U32},
+                                                                          {"<i4", array_type::I32},
+                                                                          {"<i8", array_type::I64},
+                                                                          {"<f4", array_type::F32},
+                                                                          {"<f8", array_type::F64}}};
+  const auto found = std::ranges::find(names, descr, &std::pair<std::string_view, array_type>::first);
   return found == names.end() ? std::nullopt : std::optional{found->second};
 }
 

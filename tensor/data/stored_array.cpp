@@ -17,40 +17,40 @@ namespace troupe {
 namespace {
 
 struct type_facts {
-  stored_type type;
+  array_type type;
   const char* name;
   std::size_t bytes;
 };
 constexpr std::array all_types{
-    type_facts{stored_type::U8, "U8", 1},   type_facts{stored_type::I8, "I8", 1},   type_facts{stored_type::U16, "U16", 2},
-    type_facts{stored_type::I16, "I16", 2}, type_facts{stored_type::U32, "U32", 4}, type_facts{stored_type::I32, "I32", 4},
-    type_facts{stored_type::I64, "I64", 8}, type_facts{stored_type::F32, "F32", 4}, type_facts{stored_type::F64, "F64", 8}};
+    type_facts{array_type::U8, "U8", 1},   type_facts{array_type::I8, "I8", 1},   type_facts{array_type::U16, "U16", 2},
+    type_facts{array_type::I16, "I16", 2}, type_facts{array_type::U32, "U32", 4}, type_facts{array_type::I32, "I32", 4},
+    type_facts{array_type::I64, "I64", 8}, type_facts{array_type::F32, "F32", 4}, type_facts{array_type::F64, "F64", 8}};
 
-const type_facts& facts_of(stored_type type) {
+const type_facts& facts_of(array_type type) {
   return all_types[static_cast<std::size_t>(type)];
 }
 
 /// Calls `f` with a value of the type.
 template <class F>
-auto with_type(stored_type type, F f) {
+auto with_type(array_type type, F f) {
   switch (type) {
-  case stored_type::U8:
+  case array_type::U8:
     return f(std::uint8_t{});
-  case stored_type::I8:
+  case array_type::I8:
     return f(std::int8_t{});
-  case stored_type::U16:
+  case array_type::U16:
     return f(std::uint16_t{});
-  case stored_type::I16:
+  case array_type::I16:
     return f(std::int16_t{});
-  case stored_type::U32:
+  case array_type::U32:
     return f(std::uint32_t{});
-  case stored_type::I32:
+  case array_type::I32:
     return f(std::int32_t{});
-  case stored_type::I64:
+  case array_type::I64:
     return f(std::int64_t{});
-  case stored_type::F32:
+  case array_type::F32:
     return f(float{});
-  case stored_type::F64:
+  case array_type::F64:
     break;
   }
   return f(double{});
@@ -81,15 +81,15 @@ result<void> read_elements(const stored_array& from, std::int64_t first, std::sp
 
 } // namespace
 
-std::size_t bytes_of(stored_type type) {
+std::size_t bytes_of(array_type type) {
   return facts_of(type).bytes;
 }
 
-const char* name_of(stored_type type) {
+const char* name_of(array_type type) {
   return facts_of(type).name;
 }
 
-std::optional<stored_type> type_named(std::string_view name) {
+std::optional<array_type> array_type_named(std::string_view name) {
   const auto found = std::ranges::find(all_types, name, [](const type_facts& each) { return std::string_view(each.name); });
   return found == all_types.end() ? std::nullopt : std::optional{found->type};
 }

@@ -16,21 +16,21 @@
 namespace troupe {
 
 /// What an array's elements are, little-endian. Enumerators are named as safetensors names them.
-enum class stored_type : std::uint8_t { U8, I8, U16, I16, U32, I32, I64, F32, F64 };
+enum class array_type : std::uint8_t { U8, I8, U16, I16, U32, I32, I64, F32, F64 };
 
-std::size_t bytes_of(stored_type type);
+std::size_t bytes_of(array_type type);
 /// By the names of safetensors ("F32"); nothing: another one.
-std::optional<stored_type> type_named(std::string_view name);
-const char* name_of(stored_type type);
-inline bool is_real(stored_type type) {
-  return type == stored_type::F32 || type == stored_type::F64;
+std::optional<array_type> array_type_named(std::string_view name);
+const char* name_of(array_type type);
+inline bool is_real(array_type type) {
+  return type == array_type::F32 || type == array_type::F64;
 }
 
 /// An array of rows, the last extent varying fastest. Immutable; any thread.
 struct stored_array {
   std::shared_ptr<const data_file> file;
   std::string name; ///< with which errors begin: a path, or `PATH: tensor "x"`
-  stored_type type = stored_type::F32;
+  array_type type = array_type::F32;
   std::vector<std::int64_t> extents; ///< rows first
   std::uint64_t begin = 0;           ///< byte in the file
 

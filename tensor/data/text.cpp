@@ -127,7 +127,7 @@ result<data_pair> load_text(const data_spec& spec) {
   const bool characters = spec.vocabulary == "characters";
   if (!characters && spec.vocabulary != "bytes")
     return error{errc::bad_option, fmt::format("data.vocabulary = \"{}\"; it is \"characters\" or \"bytes\"", spec.vocabulary)};
-  const auto opened = data_file::open(spec.path);
+  const auto opened = data_file::open_unpacked(spec.path);
   if (!opened)
     return opened.error();
   const auto& file = *opened;

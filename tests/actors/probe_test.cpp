@@ -64,6 +64,16 @@ TEST_F(Probe, AFileThatNoJobWouldReadIsNotRead) {
   EXPECT_EQ(seen.sha256, "");
 }
 
+TEST_F(Probe, OfAHugeTextThatStaysOnTheDiskPartsAreRead) {
+  const auto path = hollow(2 * max_data_bytes + 5);
+  const auto look_at = [&] { return look_around({.data = {.source = "text", .path = path.string()}}).files.at(0); };
+  const auto seen = look_at();
+  EXPECT_EQ(seen.wrong, "");
+  EXPECT_EQ(seen.bytes, 2 * max_data_bytes + 5);
+  std::fstream{path, std::ios::in | std::ios::out}.seekp(3 << 20).put('x'); // of three blocks the first is read
+  EXPECT_NE(look_at().sha256, seen.sha256);
+}
+
 TEST_F(Probe, ALookThatIsToldToStopStops) {
   std::stop_source ends;
   ends.request_stop();

@@ -47,6 +47,7 @@ KINDS = {
     "sync momentum": [],
     "sync adamw": ADAMW,
     "sync by worker": ["--set", "data.partition=by-worker", "--set", "data.sorted_fraction=0.5"],
+    "sync augmented": ["--set", 'data.augment=["crop 2", "flip"]'],
     "backup": ["--set", "protocol.name=backup", *STRAGGLER],
     "deadline adamw": ["--set", "protocol.name=deadline", *STRAGGLER, *ADAMW],
     "coded": ["--set", "protocol.name=coded", *STRAGGLER],

@@ -16,6 +16,7 @@
 #include "tensor/data/idx.hpp"
 #include "tensor/data/npy.hpp"
 #include "tensor/safetensors.hpp"
+#include "tensor/weights_names.hpp"
 #include "tests/fuzz/target.hpp"
 
 namespace troupe::fuzz {
@@ -206,6 +207,13 @@ int fuzz_safetensors(const std::uint8_t* data, std::size_t size) {
   const auto read = load_safetensors(path, layout, flat.data());
   const auto metadata = read_safetensors_metadata(path);
   must(!read || metadata, "a file with all weights has a header that can be read");
+  if (const auto file = safetensors_file::open(path))
+    if (const auto named = named_tensors(*file))
+      for (const named_tensor& each : *named) {
+        std::vector<float> values(static_cast<std::size_t>(each.dims.elements()));
+        must(values.size() <= each.stored.bytes(), "a tensor is no larger than its bytes");
+        static_cast<void>(read_tensor(*file, each, values.data()));
+      }
   return 0;
 }
 

@@ -75,6 +75,9 @@ def help_of(program, *subcommand):
                           timeout=60).stdout
 
 
+WITH_VERBS = {"certs", "checkpoint", "weights"}
+
+
 def complaint(quoted, program):
     """Why a command that is not run cannot be right, or None. FILE, FOLDER and the like stand for what the reader has."""
     words = quoted.command.split()
@@ -87,7 +90,7 @@ def complaint(quoted, program):
         help_of("./dev", *words[1:2])
         return None
     if words[0] in {PROGRAM, "troupe"}:
-        text = help_of(program, *words[1:2])
+        text = help_of(program, *words[1:3 if words[1] in WITH_VERBS else 2])
         unknown = [word for word in words if word.startswith("--") and word.split("=")[0] not in text]
         return f"its --help does not know {', '.join(unknown)}" if unknown else None
     return "not a command of ours"

@@ -196,7 +196,7 @@ TEST_F(Arrays, HalvesThatDoNotFitAreRefused) {
   EXPECT_EQ(refusal(load_tensors({{"features", "BF16", "2, 1", bytes(4, 0)}, {"labels", "U8", "2", bytes{0, 1}}})),
             "d.safetensors: tensor \"features\": its elements are BF16; it takes U8, I8, U16, I16, U32, I32, I64, F32 or F64");
   EXPECT_EQ(refusal(load_tensors({{"features", "F32", "3, 1", raw(floats{1, 2})}, {"labels", "U8", "2", bytes{0, 1}}})),
-            "d.safetensors: tensor \"features\": its shape does not fit its 8 bytes");
+            "d.safetensors: tensor \"features\" has offsets [0, 8), expected [0, 12)");
   EXPECT_EQ(
       refusal(load_tensors({{"features", "F32", "2, 1", raw(floats{1, 2})},
                             {"labels", "U8", "2", bytes{0, 1}},

@@ -84,6 +84,12 @@ TEST_F(Tokens, AnIdBeyondTheVocabularyIsRefusedWithItsPlace) {
             "a.bin: the id at byte 4 is 4294967295, and data.vocabulary_size = 100; is data.token_type right?");
 }
 
+TEST_F(Tokens, MayBeginAsAPackedFileDoes) {
+  auto ids = counting<std::uint16_t>(60);
+  ids[0] = 0x8B1F;
+  EXPECT_EQ(first_window(*load(packed(ids), {.vocabulary_size = 50000}).value().train), (ints{0x8B1F, 1, 2}));
+}
+
 TEST_F(Tokens, TruncatedFilesAreRefused) {
   auto odd = packed(counting<std::uint16_t>(60));
   odd.pop_back();

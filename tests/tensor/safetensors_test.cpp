@@ -161,15 +161,19 @@ TEST_F(Safetensors, WrongTensorsAreRefusedByName) {
   EXPECT_EQ(with("linear1.bias", "linear1.blas"), "lacks the tensor \"linear1.bias\" (2) of the model");
   EXPECT_EQ(with("[2,3]", "[3,2]"), "tensor \"linear1.weight\" is (3, 2), the model's is (2, 3)");
   EXPECT_EQ(with("[2,3]", "[6]"), "tensor \"linear1.weight\" is (6), the model's is (2, 3)");
-  EXPECT_EQ(with("F32", "F16"), "tensor \"linear1.weight\" is not F32 with a shape and two offsets");
+  EXPECT_EQ(with("F32", "F16"), "tensor \"linear1.weight\" has offsets [0, 24), expected [0, 12)");
+  EXPECT_EQ(with("F32", "I32"), "tensor \"linear1.weight\" is I32, and parameters are read from F32, F16 and BF16");
+  EXPECT_EQ(with("F32", "F31"), "tensor \"linear1.weight\" has no type, shape and two offsets as the format wants them");
   EXPECT_EQ(with("[24,32]", "[20,28]"), "tensor \"linear1.bias\" has offsets [20, 28), expected [24, 32)");
   EXPECT_EQ(with("[32,36]", "[36,40]"), "tensor \"scale\" has offsets [36, 40), expected [32, 36)");
-  EXPECT_EQ(with("[32,36]", "[36,32]"), "tensor \"scale\" is not F32 with a shape and two offsets");
-  EXPECT_EQ(with("[32,36]", "[32,-1]"), "tensor \"scale\" is not F32 with a shape and two offsets");
-  EXPECT_EQ(with("[32,36]", "[32]"), "tensor \"scale\" is not F32 with a shape and two offsets");
-  EXPECT_EQ(with("[2,3]", "[2,3.0]"), "tensor \"linear1.weight\" is not F32 with a shape and two offsets");
+  EXPECT_EQ(with("[32,36]", "[36,32]"), "tensor \"scale\" has no type, shape and two offsets as the format wants them");
+  EXPECT_EQ(with("[32,36]", "[32,-1]"), "tensor \"scale\" has no type, shape and two offsets as the format wants them");
+  EXPECT_EQ(with("[32,36]", "[32]"), "tensor \"scale\" has no type, shape and two offsets as the format wants them");
+  EXPECT_EQ(with("[2,3]", "[2,3.0]"), "tensor \"linear1.weight\" has no type, shape and two offsets as the format wants them");
   EXPECT_EQ(with("[2,3]", "[9223372036854775807,18446744073709551615]"),
-            "tensor \"linear1.weight\" is not F32 with a shape and two offsets");
+            "tensor \"linear1.weight\" has no type, shape and two offsets as the format wants them");
+  EXPECT_EQ(with("[2,3]", "[4611686018427387904,4]"),
+            "tensor \"linear1.weight\" is (4611686018427387904, 4), too large for any file");
   EXPECT_EQ(with("\"scale\"", "\"scale\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]},\"extra\"").substr(0, 5),
             "tenso");
   EXPECT_EQ(with("\"scale\"", "\"extra\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[32,32]},\"scale\""),

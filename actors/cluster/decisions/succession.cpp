@@ -88,6 +88,8 @@ void succession::take_over(cluster_job& job) {
   job.what_now = fmt::format("ran when the coordinator was lost, and goes on where it is; {} of its {} nodes {} back", count,
                              back.names().size(), count == 1 ? "is" : "are");
   by_.say(job.number, job.what_now);
+  if (job.client) // it may have come back before its job's nodes did
+    self_->send(job.client, job_says{fmt::format("job {} {}", job.number, job.what_now)});
   by_.go_on(job, std::move(nodes), back);
 }
 
