@@ -142,7 +142,7 @@ std::string characters_of(std::string_view text) {
 
 job_command generate_command(generate_options& into) {
   return {"generate",
-          "Let a model of a text go on with one",
+          "Let a model go on with a text",
           "troupe generate config/gpt-char.toml --weights gpt.safetensors --start 'KING'",
           {required_text("--weights", "FILE.safetensors", "a file of run --save", into.weights),
            required_text("--start", "TEXT", "what it goes on with; ids, where the job reads tokens", into.start),
@@ -186,7 +186,12 @@ int execute(const generate_options& options) {
     fmt::print("{}", text);
   for (std::uint64_t i = 0; i < options.tokens; ++i) {
     const kernels::random_key key{.seed = job->job.seed, .stream = sampling_stream, .step = i};
-    known->push_back(chosen_id(next.logits(*known), options, kernels::random_uniform(key, 0)));
+    const auto logits = next.logits(*known);
+    if (!std::ranges::all_of(logits, [](float each) { return std::isfinite(each); })) {
+      fmt::print(stderr, "\ntroupe: {}: with these weights the model's predictions are no numbers\n", options.weights);
+      return exit_failed;
+    }
+    known->push_back(chosen_id(logits, options, kernels::random_uniform(key, 0)));
     const auto added = language->words ? language->words->text(known->back()) : fmt::format(" {}", known->back());
     text += added;
     if (!options.json) {

@@ -66,8 +66,8 @@ checked<loaded_job> load_job(const std::string& path, const std::vector<setting>
     return draft.problems.take();
   list_values(draft);
   constexpr int classes_of_images = 10;
-  const auto& source = draft.out.job.data.source;
-  if (source != "csv" && source != "text" && draft.out.job.own_data.name.empty())
+  const data_spec& data = draft.out.job.data;
+  if (data.source != "csv" && !stays_on_disk(data) && draft.out.job.own_data.name.empty())
     complete_model(draft.out, classes_of_images);
   return std::move(draft.out);
 }

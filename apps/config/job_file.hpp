@@ -81,8 +81,8 @@ problems process_limits(const loaded_job& loaded);
 std::string describe_keys(const actors::extensions& added = {});
 
 /// Fills in what only the data knows: the layers of kind = "mlp" end in `classes` outputs. load_job already assumes ten
-/// classes for digits, idx and cifar10; call this once the data is loaded, and always for csv and sources that were added. Does
-/// nothing for a job that lists its layers.
+/// classes for digits, idx and cifar10; call this once the data is loaded, and always for other sources. Does nothing for a job
+/// that lists its layers.
 void complete_model(loaded_job& loaded, int classes);
 
 /// Where the value of `key` stands, for what turns out wrong with it later: "job.toml:12:9".

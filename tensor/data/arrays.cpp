@@ -43,9 +43,9 @@ struct scaled_parts {
   std::int64_t pairs = 0, inner = 1; ///< without pairs, numbers stay as they are
 };
 
-/// x stands for (x - mean) * factor.
+/// x stands for (x - mean) * factor. In double: numbers may be as large or small as a float can be.
 struct scaling_pair {
-  float mean = 0, factor = 1;
+  double mean = 0, factor = 1;
 };
 
 bool holds_ids(const stored_array& features) {
@@ -168,7 +168,7 @@ result<chosen_scaling> choose_scaling(const labelled_half& train, const std::str
   for (std::size_t i = 0; i < pairs; ++i) {
     auto &mean = out.said.mean[i], &deviation = out.said.deviation[i];
     deviation = deviation > 0 ? deviation : 1;
-    out.pairs.push_back({static_cast<float>(mean), static_cast<float>(1 / deviation)});
+    out.pairs.push_back({mean, 1 / deviation});
     mean /= pixels ? brightest : 1;
     deviation /= pixels ? brightest : 1;
   }
@@ -215,7 +215,7 @@ private:
     copy_row(half_.features, row, into);
     for (const auto& [mean, factor] : pairs_)
       for (std::int64_t i = 0; i < parts_.inner; ++i, ++into)
-        *into = (*into - mean) * factor;
+        *into = static_cast<float>((*into - mean) * factor);
   }
 
   labelled_half half_;

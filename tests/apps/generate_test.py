@@ -126,6 +126,12 @@ class Generate(Case):
                       self.refused("generate", digits, "--weights", self.weights, "--start", "a"))
         self.assertIn("nothing.safetensors", self.refused("generate", self.job, "--weights", self.folder / "nothing.safetensors", "--start", "a"))
 
+    def test_weights_that_are_no_numbers_fail(self):
+        self.logits([[0, float("nan"), 0]] * 3)
+        done = troupe("generate", self.job, "--weights", self.weights, "--start", "a")
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn("the model's predictions are no numbers", done.stderr)
+
     def test_a_model_that_looks_ahead_is_refused(self):
         ahead = ["--set", 'model.layers=["embedding 8", "attention 2", "linear 3"]']
         self.trained(*ahead)

@@ -101,17 +101,25 @@ TEST_F(Arrays, ColumnsAreScaledByTheTrainingRows) {
   }
 }
 
+TEST_F(Arrays, NumbersMayBeAsLargeOrSmallAsFloatsCanBe) {
+  const auto x = npy("<f4", "3, 2", raw(floats{3e38F, 1e-40F, -3e38F, -1e-40F, 0, 0}));
+  const auto data = load(x, three_labels).value();
+  const auto found = samples<float>(*data.train, {0, 1});
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_FLOAT_EQ(found[i], i < 2 ? 1.0F : -1.0F);
+}
+
 TEST_F(Arrays, BytesArePixelsOfChannels) {
   const auto x = npy("|u1", "3, 2, 1, 2", bytes{0, 100, 7, 7, 100, 200, 7, 7, 50, 0, 9, 7});
   const auto data = load(x, three_labels).value(); // channel 0: 0, 100, 100, 200
   EXPECT_EQ(data.train->sample(), (shape{2, 1, 2}));
-  const auto factor = static_cast<float>(1 / std::sqrt(5000.0));
-  EXPECT_EQ(samples<float>(*data.train, {0}), (floats{-100 * factor, 0, 0, 0}));
-  EXPECT_EQ(samples<float>(*data.test, {0}), (floats{-50 * factor, -100 * factor, 2, 0}));
+  const auto scaled = [](double x) { return static_cast<float>((x - 100) * (1 / std::sqrt(5000.0))); };
+  EXPECT_EQ(samples<float>(*data.train, {0}), (floats{scaled(0), 0, 0, 0}));
+  EXPECT_EQ(samples<float>(*data.test, {0}), (floats{scaled(50), scaled(0), 2, 0}));
   EXPECT_EQ(data.scaling.pair_of, "channel");
   EXPECT_DOUBLE_EQ(data.scaling.mean[0], 100 / 255.0);
   const auto unit = load(x, three_labels, "unit").value();
-  EXPECT_EQ(samples<float>(*unit.test, {0}), (floats{50 * (1 / 255.0F), 0, 9 * (1 / 255.0F), 7 * (1 / 255.0F)}));
+  EXPECT_EQ(samples<float>(*unit.test, {0}), (floats{50 / 255.0F, 0, 9 / 255.0F, 7 / 255.0F}));
 }
 
 TEST_F(Arrays, WholeNumbersAreIdsAndLabelsMayBeMany) {
