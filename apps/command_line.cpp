@@ -42,7 +42,7 @@ struct arguments {
   checkpoint_options checkpoint;
   weights_options weights;
   console_options console;
-  CLI::Option* web = nullptr;
+  std::vector<CLI::Option*> webs{};
 };
 
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& meaning, const std::string& example) {
@@ -107,6 +107,31 @@ void add_inject(CLI::App* command, arguments& a) {
   add("--fault", a.job.faults, "inject a fault: crash=worker:2,at_s=30 (may be repeated)");
 }
 
+/// What `run` and `attach` show and leave behind.
+struct result_flags {
+  CLI::Option *save, *log, *web;
+};
+
+result_flags add_results(CLI::App* c, arguments& a) {
+  result_flags out{};
+  out.save = c->add_option("--save", a.run.save,
+                           "write the final parameters; if interrupted the newest, if failed those of the last evaluation")
+                 ->type_name("FILE.safetensors")
+                 ->check(a_name());
+  add_names(c, a.run.names)->needs(out.save);
+  out.log = c->add_option("--log", a.run.log, "write a JSON object for each progress line and each evaluation")
+                ->type_name("FILE.jsonl")
+                ->check(a_name());
+  out.web = c->add_option("--web", a.run.web,
+                          "serve a read-only web page about the run, to this machine only: 127.0.0.1:8080, or another port")
+                ->type_name("[ADDRESS]")
+                ->expected(0, 1);
+  a.webs.push_back(out.web);
+  c->add_flag("--quiet", a.run.quiet, "no progress and no events; --log has both");
+  add_json(c, a.run.json);
+  return out;
+}
+
 void add_run(CLI::App& app, arguments& a) {
   CLI::App* c = add_command(app, "run", "Run a job on a cluster of processes",
                             "troupe run config/quickstart.toml --nodes 3 --set data.batch=32 --save digits.safetensors");
@@ -116,18 +141,10 @@ void add_run(CLI::App& app, arguments& a) {
                       ->type_name("CLUSTER.toml")
                       ->check(a_name());
   add_inject(c, a);
-  auto* save = c->add_option("--save", a.run.save,
-                             "write the final parameters; if interrupted the newest, if failed those of the last evaluation")
-                   ->type_name("FILE.safetensors")
-                   ->check(a_name());
-  add_names(c, a.run.names)->needs(save);
   c->add_option("--resume", a.run.resume,
                 "go on from this checkpoint of the same job, or from the newest good one of a folder (checkpoint.dir)")
       ->type_name("DIR[/step-N]")
       ->check(a_folder());
-  auto* log = c->add_option("--log", a.run.log, "write a JSON object for each progress line and each evaluation")
-                  ->type_name("FILE.jsonl")
-                  ->check(a_name());
   auto* trace =
       c->add_option("--trace", a.run.trace, "write when every role did what, for trace viewers and simulate --calibrate")
           ->type_name("FILE")
@@ -140,26 +157,28 @@ void add_run(CLI::App& app, arguments& a) {
       ->type_name("PORT")
       ->check(must_be("a port: a whole number to 65535, 0 for any that is free",
                       [](const std::string& text) { return parse_number<std::uint16_t>(text).has_value(); }));
-  a.web = c->add_option("--web", a.run.web,
-                        "serve a read-only web page about the run, to this machine only: 127.0.0.1:8080, or another port")
-              ->type_name("[ADDRESS]")
-              ->expected(0, 1);
-  auto* detach = c->add_flag("--detach", a.run.detach,
-                             "with --cluster: print the job's number and return; the job goes on, for the console and --attach");
-  for (auto* file : {save, log, trace, rounds, a.web})
+  auto* detach =
+      c->add_flag("--detach", a.run.detach,
+                  "with --cluster: print the job's number and return; the job goes on, for the console and `troupe attach`");
+  const auto [save, log, web] = add_results(c, a);
+  for (auto* file : {save, log, trace, rounds, web})
     detach->excludes(file);
-  c->add_option("--attach", a.run.attach,
-                "with --cluster: follow this job, which was submitted with --detach from the same file and flags")
-      ->type_name("NUMBER")
-      ->check(must_be("the number of a job: `jobs` in the console lists them",
-                      [](const std::string& text) { return parse_number<std::uint64_t>(text).value_or(0) > 0; }))
-      ->needs(cluster)
-      ->excludes(detach)
-      ->excludes(trace)
-      ->excludes(rounds);
   detach->needs(cluster);
-  c->add_flag("--quiet", a.run.quiet, "no progress and no events; --log has both");
-  add_json(c, a.run.json);
+}
+
+void add_attach(CLI::App& app, arguments& a) {
+  CLI::App* c = add_command(app, "attach", "Follow a job that was submitted with run --detach, and fetch its result",
+                            "troupe attach lab.toml 1 config/quickstart.toml --save digits.safetensors");
+  c->add_option("cluster", a.run.cluster, "cluster file (TOML)")->type_name("CLUSTER.toml")->required()->check(a_name());
+  c->add_option("number", a.run.attach, "the job's number")
+      ->type_name("NUMBER")
+      ->required()
+      ->check(must_be("the number of a job: `jobs` in the console lists them",
+                      [](const std::string& text) { return parse_number<std::uint64_t>(text).value_or(0) > 0; }));
+  add_job(c, a)->required()->description("the file that it was submitted from, with the same flags");
+  add_nodes(c, a);
+  add_inject(c, a);
+  add_results(c, a);
 }
 
 void add_compare(CLI::App& app, arguments& a) {
@@ -437,7 +456,7 @@ std::string idle_flag(const std::string& name, const arguments& a) {
 }
 
 std::variant<command_options, exit_code> options_of(const std::string& name, arguments& a) {
-  a.run.has_web = a.web->count() > 0;
+  a.run.has_web = std::ranges::any_of(a.webs, [](const CLI::Option* each) { return each->count() > 0; });
   if (name == "run" && a.job.file.empty()
       && !actors::net::parse_web_address(a.run.web)) // run --web JOB.toml: it took the wrong one
     a.job.file = std::exchange(a.run.web, {});
@@ -463,11 +482,21 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
     a.plain.carry_out = plain->carry_out;
     return a.plain;
   }
-  const std::pair<std::string, command_options> all[] = {
-      {"run", a.run},           {"compare", a.compare}, {"simulate", a.simulate}, {"evaluate", a.evaluate},
-      {"generate", a.generate}, {"predict", a.predict}, {"node", a.node},         {"check", a.check},
-      {"bench", a.bench},       {"certs", a.certs},     {"console", a.console},   {"checkpoint", a.checkpoint},
-      {"replay", a.replay},     {"weights", a.weights}};
+  const std::pair<std::string, command_options> all[] = {{"run", a.run},
+                                                         {"attach", a.run},
+                                                         {"compare", a.compare},
+                                                         {"simulate", a.simulate},
+                                                         {"evaluate", a.evaluate},
+                                                         {"generate", a.generate},
+                                                         {"predict", a.predict},
+                                                         {"node", a.node},
+                                                         {"check", a.check},
+                                                         {"bench", a.bench},
+                                                         {"certs", a.certs},
+                                                         {"console", a.console},
+                                                         {"checkpoint", a.checkpoint},
+                                                         {"replay", a.replay},
+                                                         {"weights", a.weights}};
   return std::ranges::find(all, name, &std::pair<std::string, command_options>::first)->second;
 }
 
@@ -524,6 +553,7 @@ std::variant<command_options, exit_code> parse_command_line(int argc, const char
   a.node.added = added;
   a.plain.added = added;
   add_run(app, a);
+  add_attach(app, a);
   add_compare(app, a);
   add_simulate(app, a);
   add_replay(app, a);

@@ -29,13 +29,13 @@ struct job_options {
 
 struct run_options {
   job_options job;
-  std::string cluster;          ///< cluster file; empty: an embedded cluster on loopback
-  std::string resume;           ///< a checkpoint, or a folder of them: the newest good one; empty: begin at step 0
-  std::string save, log, trace; ///< files to write; empty: none
-  std::string names = "troupe"; ///< of the tensors in `save`: "troupe" or "huggingface"
-  std::string rounds;           ///< likewise, what each version was made of
-  bool detach = false;          ///< with a cluster: print the job's number and return, while the job goes on
-  std::uint64_t attach = 0;     ///< with a cluster: follow this job, which was detached, instead of submitting one; 0: submit
+  std::string cluster;                 ///< cluster file; empty: an embedded cluster on loopback
+  std::string resume;                  ///< a checkpoint, or a folder of them: the newest good one; empty: begin at step 0
+  std::string save, log, trace;        ///< files to write; empty: none
+  std::string names = "troupe";        ///< of the tensors in `save`: "troupe" or "huggingface"
+  std::string rounds;                  ///< likewise, what each version was made of
+  bool detach = false;                 ///< with a cluster: print the job's number and return, while the job goes on
+  std::uint64_t attach = 0;            ///< `attach`: follow this job of the cluster, which was detached; 0: submit one
   std::optional<std::uint16_t> listen; ///< port of an embedded cluster for consoles
   bool has_web = false;
   std::string web; ///< where the web page is served; empty: the default address

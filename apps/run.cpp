@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `troupe run`: a job on an embedded cluster of processes.
+// `troupe run` and `attach`: a job on an embedded cluster of processes, or on a running one.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -154,9 +154,9 @@ int leave_alone(const run_options& options, const detached_job& submitted, const
     fmt::print("{}\n", submitted.number);
   if (!options.quiet)
     fmt::print(stderr,
-               "troupe: job {0} goes on by itself; `troupe console --cluster {1}` shows it (jobs, loss {0}, stop {0}), --attach "
-               "{0} follows it\n",
-               submitted.number, options.cluster);
+               "troupe: job {0} goes on by itself; `troupe console --cluster {1}` shows it (jobs, loss {0}, stop {0}), `troupe "
+               "attach {1} {0} {2}` follows it\n",
+               submitted.number, options.cluster, options.job.file);
   return exit_done;
 }
 

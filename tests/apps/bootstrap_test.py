@@ -63,11 +63,17 @@ class BootstrapTest(ClusterTest):
         for name in names:
             self.node(name, wait="coordinator of" if name == "a" else "joined")
 
-    def submit(self, *arguments, job=JOB, name="job.toml"):
-        run = subprocess.Popen([cluster_test.TROUPE, "run", self.path(name, job), "--cluster", self.file, *arguments],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    def client(self, *words):
+        run = subprocess.Popen([cluster_test.TROUPE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               start_new_session=True)
         self.addCleanup(self.end, run)
         return run
+
+    def submit(self, *arguments, job=JOB, name="job.toml"):
+        return self.client("run", self.path(name, job), "--cluster", self.file, *arguments)
+
+    def attach(self, number, *arguments, job=JOB, name="job.toml"):
+        return self.client("attach", self.file, str(number), self.path(name, job), *arguments)
 
     def result_of(self, run):
         out, err = self.finish(run)

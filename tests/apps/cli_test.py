@@ -13,7 +13,7 @@ import unittest
 import xml.etree.ElementTree
 
 TROUPE, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
-COMMANDS = ["run", "evaluate", "generate", "predict", "node", "console", "check", "simulate", "replay", "compare", "bench", "certs", "checkpoint", "weights", "devices", "protocols", "version"]
+COMMANDS = ["run", "attach", "evaluate", "generate", "predict", "node", "console", "check", "simulate", "replay", "compare", "bench", "certs", "checkpoint", "weights", "devices", "protocols", "version"]
 
 SMALL = """
 [data]

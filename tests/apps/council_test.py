@@ -99,7 +99,7 @@ class Council(CouncilTest):
         for number in (1, 2, 3):
             self.assertEqual((ended[number]["state"], ended[number]["steps"]), ("has ended: made 120 steps", 120))
         self.assertIn(GOES_ON, self.events(1))
-        result, _ = self.result_of(self.submit("--attach", "1", "--json", job=KEPT.format(kept), name="first.toml"))
+        result, _ = self.result_of(self.attach(1, "--json", job=KEPT.format(kept), name="first.toml"))
         self.assertEqual(result["weights_digest"], self.run_job("--nodes", "3", job=SLOW)["weights_digest"])
         self.kill_node(second)
         third = self.leader([name for name in COUNCIL if name != second])

@@ -47,7 +47,7 @@ class Detached(BootstrapTest):
         self.assertEqual(self.ask("loss 1")[0]["state"], "runs")
         self.assertEqual(self.ask("events 1")[0]["events"][0]["text"], "is submitted, as small")
         for end in (signal.SIGINT, signal.SIGKILL):
-            follower = self.submit("--attach", "1", job=ENDLESS)
+            follower = self.attach(1, job=ENDLESS)
             self.wait_for_line(follower, "^step ")
             follower.send_signal(end)
             _, err = self.finish(follower)
@@ -58,7 +58,7 @@ class Detached(BootstrapTest):
         self.ask("stop 1")
         ended = self.until_ended(1)
         self.assertEqual((ended["name"], ended["state"]), ("small", "has ended: stopped at the console"))
-        out, err = self.finish(other := self.submit("--attach", "1", "--seed", "5", job=ENDLESS))
+        out, err = self.finish(other := self.attach(1, "--seed", "5", job=ENDLESS))
         self.assertEqual((other.returncode, out), (1, ""), "it ended interrupted, which is not said of one that it is not")
         self.assertIn("the job failed: job 1 was submitted from another file, or with other flags; give those", err)
 
@@ -67,13 +67,13 @@ class Detached(BootstrapTest):
         self.assertEqual(json.loads(self.detach(JOB, "--json")), {"job": "small", "number": 1})
         ended = self.until_ended(1)
         saved = self.path("late.safetensors")
-        result, _ = self.result_of(self.submit("--attach", "1", "--json", "--save", saved))
+        result, _ = self.result_of(self.attach(1, "--json", "--save", saved))
         alone = self.run_job("--nodes", "4")
         for key in ("weights_digest", "steps", "test_accuracy", "config"):
             self.assertEqual(result[key], alone[key], key)
         self.assertTrue(os.path.getsize(saved) > 0)
         self.assertEqual((ended["steps"], ended["test_accuracy"]), (alone["steps"], alone["test_accuracy"]))
-        _, err = self.finish(again := self.submit("--attach", "1"))
+        _, err = self.finish(again := self.attach(1))
         self.assertEqual(again.returncode, 1)
         self.assertIn("cannot attach to job 1: there is no job 1 here, or its result is not kept any more", err)
 
@@ -81,7 +81,7 @@ class Detached(BootstrapTest):
         self.cluster("abc")
         self.detach(JOB)
         self.assertRegex(self.jobs("jobs")[0]["state"], "waits: .*node d has not joined")
-        follower = self.submit("--attach", "1", "--json")
+        follower = self.attach(1, "--json")
         self.wait_for_line(follower, "waits: .*node d has not joined")
         self.node("d", wait="joined")
         self.assertGreater(self.result_of(follower)[0]["steps"], 0)
@@ -91,10 +91,10 @@ class Detached(BootstrapTest):
         own = self.submit(job=ENDLESS)
         self.wait_for_line(own, "^step ")
         self.detach(ENDLESS)  # it waits
-        for arguments, reason in [(("--attach", "1"), "job 1 was submitted without --detach"),
-                                  (("--attach", "2", "--seed", "5"), "job 2 was submitted from another file, or with other flags"),
-                                  (("--attach", "7"), "there is no job 7 here")]:
-            _, err = self.finish(stranger := self.submit(*arguments, job=ENDLESS))
+        for arguments, reason in [((1,), "job 1 was submitted without --detach"),
+                                  ((2, "--seed", "5"), "job 2 was submitted from another file, or with other flags"),
+                                  ((7,), "there is no job 7 here")]:
+            _, err = self.finish(stranger := self.attach(*arguments, job=ENDLESS))
             self.assertEqual(stranger.returncode, 1, err)
             self.assertIn(reason, err)
         own.kill()
@@ -102,12 +102,14 @@ class Detached(BootstrapTest):
         self.until_further()
 
     def test_flags_without_meaning_beside_it_are_refused(self):
-        for arguments, reason in [(("--detach",), "--cluster"), (("--attach", "1"), "--cluster"),
-                                  (("--cluster", self.file, "--detach", "--save", "x"), "--save"),
-                                  (("--cluster", self.file, "--detach", "--attach", "1"), "--attach"),
-                                  (("--cluster", self.file, "--attach", "none"), "the number of a job")]:
-            done = subprocess.run([cluster_test.TROUPE, "run", self.path("job.toml", JOB), *arguments], capture_output=True, text=True,
-                                  timeout=DEADLINE_S, check=False)
+        job = self.path("job.toml", JOB)
+        for words, reason in [(("run", job, "--detach"), "--cluster"), (("run", job, "--attach", "1"), "not expected: --attach"),
+                              (("run", job, "--cluster", self.file, "--detach", "--save", "x"), "--save"),
+                              (("attach", self.file, "1"), "job is required"), (("attach",), "required"),
+                              (("attach", self.file, "1", job, "--detach"), "not expected: --detach"),
+                              (("attach", self.path("none.toml"), "1", job), "none.toml"),
+                              (("attach", self.file, "none", job), "the number of a job")]:
+            done = subprocess.run([cluster_test.TROUPE, *words], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
             self.assertEqual(done.returncode, 2, done)
             self.assertIn(reason, done.stderr)
 

@@ -83,14 +83,14 @@ class Queue(SurvivalTest):
         # The bits are those of a run that nothing has disturbed.
         alone = self.run_job("--nodes", "3", job=SLOW)
         saved = self.path("late.safetensors")
-        result, _ = self.result_of(self.submit("--attach", "1", "--json", "--save", saved, job=KEPT.format(kept), name="first.toml"))
+        result, _ = self.result_of(self.attach(1, "--json", "--save", saved, job=KEPT.format(kept), name="first.toml"))
         self.assertEqual(result["weights_digest"], alone["weights_digest"])
         # What has ended is not run again, and is known.
         self.kill_coordinator()
         self.node("a", wait="coordinator of")
         self.assertEqual(self.ask("jobs")[0]["jobs"], [])
         self.assertEqual({each["number"] for each in self.ask("jobs")[0]["ended"]}, {2, 3}, "1 was fetched")
-        result, err = self.result_of(self.submit("--attach", "2", "--json", job=SLOW, name="second.toml"))
+        result, err = self.result_of(self.attach(2, "--json", job=SLOW, name="second.toml"))
         self.assertEqual((result["steps"], result["weights_digest"]), (120, None), err)
 
     def kill_all(self):
@@ -110,7 +110,7 @@ class Queue(SurvivalTest):
         said = self.events(1)
         self.assertIn("cannot go on as it is: its roles are gone", said)
         self.assertRegex("\n".join(said), rf"(?m)^ran when the coordinator was lost, and goes on from {kept}/step-\d+$")
-        result, _ = self.result_of(self.submit("--attach", "1", "--json", job=KEPT.format(kept), name="first.toml"))
+        result, _ = self.result_of(self.attach(1, "--json", job=KEPT.format(kept), name="first.toml"))
         self.assertEqual(result["weights_digest"], self.run_job("--nodes", "3", job=SLOW)["weights_digest"])
 
     def test_a_job_without_nodes_and_checkpoints_begins_again_and_says_so(self):
