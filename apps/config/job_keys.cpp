@@ -81,6 +81,8 @@ void add_optimizer(key_list& keys) {
              "matrices: not biases, nor the scales and shifts of norms");
   TROUPE_KEY(s, "freeze", text_list{}, job.optimizer.freeze,
              "names of parameters that no step changes, such as [\"h.0.*\"]; * stands for any text", true);
+  TROUPE_KEY(s, "lr_scale", text_list{}, job.optimizer.lr_scale,
+             "names of parameters with a factor on their learning rate, such as [\"h.0.* = 0.1\"]; * stands for any text", true);
   TROUPE_KEY(s, "beta1", decay, job.optimizer.beta1, "adamw: decay of the first moment");
   TROUPE_KEY(s, "beta2", decay, job.optimizer.beta2, "adamw: decay of the second moment");
   TROUPE_KEY(s, "epsilon", above_zero, job.optimizer.epsilon, "adamw: keeps the division finite");

@@ -180,6 +180,8 @@ class Draw:
             return json.dumps(random_of.choice(LAYERS))
         if name == "optimizer.freeze":
             return json.dumps(random_of.choice(FREEZE))
+        if name == "optimizer.lr_scale":
+            return json.dumps([f"{pattern} = {random_of.choice(['0.1', '1', '2.5', '1e-3'])}" for pattern in random_of.choice(FREEZE)])
         raise KeyError(f"{name} is of type {kind}, which this test does not draw")
 
     def whole(self, name, least, most, default):

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+# What is done to a gradient before it is a step. Usage: training_test.py TROUPE SOURCE_DIR [unittest arguments].
+import json
+import sys
+import unittest
+
+from cli_test import Case, last_json, troupe
+from models_test import tensors
+
+JOB = """
+seed = 3
+[data]
+train_samples = 480
+test_samples = 100
+batch = 24
+[model]
+layers = ["flatten", "linear 12 relu", "linear 10"]
+[optimizer]
+lr = 0.1
+[cluster]
+nodes = 3
+workers = 2
+shards = 2
+[stop]
+steps = 1
+"""
+
+
+ALONE = ["cluster.nodes=2", "cluster.workers=1", "cluster.shards=1"]  # whoever comes first is the same in every run
+
+
+class Training(Case):
+    def setUp(self):
+        super().setUp()
+        self.job = self.write("job.toml", JOB)
+
+    def run_job(self, *sets, flags=(), job=None):
+        """Its result and its weights."""
+        path = self.folder / "weights.safetensors"
+        done = troupe("run", job or self.job, "--json", "--quiet", "--save", path, *flags, *words(sets))
+        self.assertEqual(done.returncode, 0, done)
+        return last_json(done), tensors(path)
+
+
+def words(sets):
+    return [word for each in sets for word in ("--set", each)]
+
+
+def list_of(*texts):
+    return json.dumps(texts)
+
+
+class Rates(Training):
+    SCALED = "optimizer.lr_scale=" + list_of("*.weight = 3", "linear1.* = 0.5")
+
+    def test_whoever_takes_the_step_scales_the_rate_of_what_is_named(self):
+        for sets in ([], ["optimizer.name=adamw"], ["optimizer.momentum=0.9", "cluster.shards=3"], ["cluster.placement=colocated", "cluster.nodes=2"],
+                     ["protocol.name=local", "protocol.steps=1"], ["protocol.name=async", *ALONE], ["protocol.name=easgd", "protocol.steps=1", *ALONE],
+                     ["protocol.name=easgd", "protocol.steps=1", "protocol.momentum=0.9", *ALONE]):
+            with self.subTest(sets):
+                # What is frozen is as it began.
+                _, begun = self.run_job(*sets, "optimizer.freeze=" + list_of("linear1.*"))
+                begun |= {name: values for name, values in self.run_job(*sets, "optimizer.freeze=" + list_of("linear2.*"))[1].items()
+                          if name.startswith("linear2")}
+                _, plain = self.run_job(*sets)
+                _, scaled = self.run_job(*sets, self.SCALED)
+                for name, factor in (("linear1.weight", 0.5), ("linear1.bias", 0.5), ("linear2.weight", 3), ("linear2.bias", 1)):
+                    moved = [factor * (p - b) for p, b in zip(plain[name], begun[name])]
+                    self.assertGreater(max(map(abs, moved)), 1e-4)
+                    for b, m, s in zip(begun[name], moved, scaled[name]):
+                        self.assertAlmostEqual(b + m, s, places=6, msg=name)
+
+    def test_a_simulation_scales_them_too(self):
+        sets = words([self.SCALED, "stop.steps=8"])
+        real = last_json(troupe("run", self.job, "--quiet", "--json", *sets))
+        played = last_json(troupe("simulate", self.job, "--json", *sets))
+        self.assertAlmostEqual(played["train_loss"], real["train_loss"], places=6)
+        self.assertNotAlmostEqual(played["train_loss"], last_json(troupe("simulate", self.job, "--json", *sets[2:]))["train_loss"], places=3)
+
+    def test_check_says_what_is_scaled(self):
+        self.assertRegex(troupe("check", self.job, *words([self.SCALED])).stdout, r"linear1\.bias +\(12\) +trained, lr times 0\.5\n")
+        shapes = last_json(troupe("check", self.job, "--json", *words([self.SCALED])))["model"]["shapes"]
+        self.assertEqual([each["lr_scale"] for each in shapes], [0.5, 0.5, 3, 1])
+
+    def test_what_names_nothing_or_has_no_factor_is_refused(self):
+        for text, sentence in (("conv1.* = 2", "is the name of no trained parameter"), ("linear1.*", "is no name with a factor above 0"),
+                               ("linear1.* = 0", "is no name with a factor above 0")):
+            for command in "check", "run":
+                with self.subTest(text, command=command):
+                    self.assertIn(f'optimizer.lr_scale = "{text}" {sentence}',
+                                  self.refused(command, self.job, "--set", "optimizer.lr_scale=" + list_of(text)))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
