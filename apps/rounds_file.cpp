@@ -256,7 +256,7 @@ config::problems cannot_replay(const config::loaded_job& loaded) {
 }
 
 std::map<std::string, std::string> rounds_facts(const config::loaded_job& loaded) {
-  static const std::set<std::string> alone{"cluster.workers",      "data.batch",       "data.partition",
+  static const std::set<std::string> alone{"cluster.workers",      "data.batch",       "data.micro_batch", "data.partition",
                                            "data.sorted_fraction", "data.label_noise", "model.init"};
   auto facts = actors::checkpoint_facts(loaded.job);
   for (const config::resolved_value& each : loaded.values) {

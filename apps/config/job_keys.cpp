@@ -32,6 +32,9 @@ void add_data(key_list& keys, const actors::extensions& added) {
   TROUPE_KEY(s, "test_path", text{}, job.data.test_path, "csv: the file with the test samples; default: the last tenth of path",
              true);
   TROUPE_KEY(s, "batch", (integer{1, 1 << 20}), job.data.batch, "samples of each worker in a step");
+  TROUPE_KEY(s, "micro_batch", (integer{1, 1 << 20}), job.data.micro_batch,
+             "a worker computes its batch in pieces of at most so many samples, and adds up their gradients; default: batch",
+             true);
   TROUPE_KEY(s, "scale", (text{{"standard", "unit"}, {}}), job.data.scale,
              "standard: (x - mean) / deviation of the training set, a pair for each channel or column: `check` and saved weights "
              "have them; unit: pixels / 255");

@@ -2,6 +2,7 @@
 // Data sets in memory, and how they are read.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -21,6 +22,7 @@ struct data_spec {
   std::string path = {};                 ///< folder (idx, cifar10) or file (csv, text); not used by digits
   std::string test_path = {};            ///< csv: the test file; empty: the last tenth of `path`
   std::int64_t batch = 64;               ///< rows per worker and step
+  std::int64_t micro_batch = 0;          ///< at most so many of them are computed at once; 0: all
   std::string scale = "standard";        ///< "standard": (x - mean) / std of the training set; "unit": pixels / 255
   std::string partition = "shuffled";    ///< "shuffled" | "by-worker": sample_assignment.hpp
   double sorted_fraction = 0;            ///< by-worker: the part of the training set that is assigned sorted by label
@@ -28,6 +30,8 @@ struct data_spec {
   std::string vocabulary = "characters"; ///< text: "characters" | "bytes"
   std::int64_t context = 64, stride = 0; ///< text: ids of a sample; from one to the next, 0: context
   std::int64_t train_samples = 20000, test_samples = 2000; ///< digits: how many are drawn
+  /// The most rows that are computed at once.
+  std::int64_t piece_rows() const { return micro_batch > 0 ? std::min(micro_batch, batch) : batch; }
   friend bool operator==(const data_spec&, const data_spec&) = default;
 };
 

@@ -62,6 +62,9 @@ class Memory(unittest.TestCase):
     def test_replicas_of_local_steps(self):
         self.compare(cluster__nodes=3, cluster__workers=4, protocol__name="easgd")
 
+    def test_a_large_batch_in_small_pieces(self):
+        self.compare(cluster__nodes=1, data__train_samples=8192, data__batch=4096, data__micro_batch=64)
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

@@ -92,5 +92,46 @@ class Rates(Training):
                                   self.refused(command, self.job, "--set", "optimizer.lr_scale=" + list_of(text)))
 
 
+class Pieces(Training):
+    LAYERS = "model.layers=" + list_of("flatten", "linear 24 relu", "dropout 0.3", "linear 10")
+
+    def distance(self, found, expected):
+        largest = max(abs(value) for values in expected.values() for value in values)
+        return max(abs(a - b) for name in expected for a, b in zip(found[name], expected[name])) / largest
+
+    def test_pieces_of_a_batch_are_the_batch(self):
+        for sets in ([], ["protocol.name=local", "protocol.steps=2"], ["protocol.name=coded", "protocol.stragglers=1"]):
+            with self.subTest(sets):
+                sets = [self.LAYERS, "stop.steps=6", *sets]
+                whole, expected = self.run_job(*sets)
+                result, found = self.run_job(*sets, "data.micro_batch=7")  # 24 samples: three of 7 and one of 3
+                self.assertLess(self.distance(found, expected), 1e-5)
+                self.assertAlmostEqual(result["train_loss"], whole["train_loss"], places=5)
+
+    def test_they_repeat_bit_for_bit_on_any_processes(self):
+        sets = [self.LAYERS, "stop.steps=6", "data.micro_batch=7"]
+        digest = self.run_job(*sets)[0]["weights_digest"]
+        for other in ["cluster.shards=3"], ["cluster.nodes=1"]:
+            self.assertEqual(self.run_job(*sets, *other)[0]["weights_digest"], digest)
+
+    def test_a_simulation_has_them_too(self):
+        sets = words([self.LAYERS, "stop.steps=6", "data.micro_batch=5"])
+        played, real = last_json(troupe("simulate", self.job, "--json", *sets)), last_json(troupe("run", self.job, "--quiet", "--json", *sets))
+        self.assertAlmostEqual(played["train_loss"], real["train_loss"], places=6)
+
+    def activations(self, *sets):
+        roles = last_json(troupe("check", self.job, "--json", *words(sets)))["memory"]["roles"]
+        return [item["bytes"] for role in roles for item in role["items"] if item["what"] == "activations"]
+
+    def test_check_expects_the_memory_of_a_piece(self):
+        for whole, piece in zip(self.activations("data.batch=120"), self.activations("data.batch=120", "data.micro_batch=30")):
+            self.assertAlmostEqual(piece / whole, 0.25, delta=0.025)
+
+    def test_pieces_without_a_variance_are_refused(self):
+        for command in "check", "run":
+            self.assertIn("take a larger micro-batch", self.refused(command, self.job, *words(
+                ["data.micro_batch=1", "model.layers=" + list_of("flatten", "linear 4", "batchnorm", "linear 10")])))
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
