@@ -206,8 +206,11 @@ result<memory_facts> find_memory_facts(const actors::job& job, const model& netw
   const auto workspace_at = [&](std::int64_t rows, bool training) -> result<plan_cost> {
     const auto looked_at = std::min(rows, most_rows);
     const auto more_pieces = job.data.piece_rows() < job.data.batch ? 1 : 0;
-    const auto compiled =
-        plan::compile(network, *queue, {.max_rows = looked_at + more_pieces, .piece_rows = looked_at, .training = training});
+    const auto compiled = plan::compile(network, *queue,
+                                        {.max_rows = looked_at + more_pieces,
+                                         .piece_rows = looked_at,
+                                         .training = training,
+                                         .recompute = job.compute.recomputes()});
     if (!compiled)
       return compiled.error();
     plan_cost cost = (*compiled)->cost();

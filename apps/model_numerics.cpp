@@ -46,8 +46,11 @@ struct workshop {
         queue(kernels::open_backend({.device = "cpu", .threads = described_job.compute.threads})),
         floats(network.layout().floats()), shards(cut_into_shards(floats, static_cast<int>(described_job.cluster.shards))),
         source(job, net.layout()) {
-    auto training =
-        plan::compile(net, *queue, {.max_rows = job.data.batch, .piece_rows = job.data.piece_rows(), .training = true});
+    auto training = plan::compile(net, *queue,
+                                  {.max_rows = job.data.batch,
+                                   .piece_rows = job.data.piece_rows(),
+                                   .training = true,
+                                   .recompute = job.compute.recomputes()});
     if (!training)
       throw std::runtime_error(training.error().message);
     step = std::move(*training);

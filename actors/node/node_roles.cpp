@@ -188,6 +188,7 @@ compute_setup computing(const job& what, const std::shared_ptr<kernels::backend>
                         std::uint32_t worker, std::uint32_t life) {
   compute_setup out{.queue = queue, .net = net, .local_optimizer = what.optimizer, .max_rows = what.data.batch};
   out.piece_rows = what.data.piece_rows();
+  out.recompute = what.compute.recomputes();
   if (life == 0)
     out.start = first_parameters(what, net->layout()).of_worker(worker, [&queue](std::size_t bytes) {
       return queue->allocate_host(bytes);

@@ -106,6 +106,9 @@ void add_compute(key_list& keys) {
   TROUPE_KEY(s, "threads", (integer{1, 256}), job.compute.threads, "BLAS threads of each compute actor");
   TROUPE_KEY(s, "precision", (text{{"fp32", "tf32", "bf16"}, {"fp16"}}), job.compute.precision,
              "tf32, bf16: what a GPU rounds the operands of its products to; storage and sums are float32");
+  TROUPE_KEY(s, "recompute", (text{{"none", "blocks"}, {}}), job.compute.recompute,
+             "blocks: what a block of a gpt or resnet, or a layer with braces, makes inside is computed again for the backward "
+             "instead of kept; the bits are the same");
   TROUPE_KEY(s, "shard_device", device{}, job.compute.shard_device, "where the shards keep the parameters");
 }
 

@@ -133,5 +133,28 @@ class Pieces(Training):
                 ["data.micro_batch=1", "model.layers=" + list_of("flatten", "linear 4", "batchnorm", "linear 10")])))
 
 
+class Recomputed(Training):
+    BRACES = ["residual {", "linear 24 relu", "dropout 0.2", "linear 12 tanh", "}"] * 4
+    LAYERS = "model.layers=" + list_of("flatten", "linear 12 relu", *BRACES, "linear 10")
+    BLOCKS = "compute.recompute=blocks"
+
+    def test_its_bits_are_those_of_values_that_are_kept(self):
+        for sets in ([], ["data.micro_batch=7"], ["protocol.name=local", "protocol.steps=2"]):
+            with self.subTest(sets):
+                sets = [self.LAYERS, "stop.steps=6", *sets]
+                self.assertEqual(self.run_job(*sets, self.BLOCKS)[0]["weights_digest"], self.run_job(*sets)[0]["weights_digest"])
+
+    def test_a_simulation_may_recompute(self):
+        sets = [self.LAYERS, "stop.steps=6"]
+        losses = [last_json(troupe("simulate", self.job, "--json", *words(each)))["train_loss"] for each in (sets, [*sets, self.BLOCKS])]
+        self.assertEqual(*losses)
+
+    def test_check_expects_less_memory(self):
+        layers = "model.layers=" + list_of("flatten", *["repeat 9 {", "linear 512 relu", "linear 512 tanh", "linear 64", "}"], "linear 10")
+        kept, again = (last_json(troupe("check", self.job, "--json", *words([layers, *each])))["memory"]["workspace_bytes"]
+                       for each in ([], [self.BLOCKS]))
+        self.assertLess(again, 0.4 * kept)
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)

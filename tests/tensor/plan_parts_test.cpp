@@ -179,6 +179,22 @@ TEST(Plan, RecomputedBlocksKeepTheirInputsAlone) {
   EXPECT_LT(static_cast<double>(again), 0.4 * static_cast<double>(kept));
 }
 
+TEST(Plan, LayersInBracesAreBlocks) {
+  const std::vector<std::string> body{"linear 64 relu", "linear 64 tanh", "linear 8"};
+  for (const auto* brace : {"residual {", "repeat 1 {"}) {
+    std::vector<std::string> list{"linear 8"};
+    for (int i = 0; i < 8; ++i) {
+      list.emplace_back(brace);
+      list.insert(list.end(), body.begin(), body.end());
+      list.emplace_back("}");
+    }
+    list.emplace_back("linear 3");
+    const auto m = model::build({list}, {{5}, 3}).value();
+    const auto kept = workspace(m, {.max_rows = 64}), again = workspace(m, {.max_rows = 64, .recompute = true});
+    EXPECT_LT(static_cast<double>(again), 0.4 * static_cast<double>(kept)) << brace;
+  }
+}
+
 TEST(Plan, PartsOfAQuarterTakeAQuarterOfTheMemory) {
   const auto m = transformer(4, 64);
   const auto whole = workspace(m, {.max_rows = 16}), quarter = workspace(m, {.max_rows = 4, .accumulate = true});
