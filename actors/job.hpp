@@ -21,6 +21,8 @@ struct compute_spec {
   int threads = 1;            ///< per compute actor
   std::string precision = "fp32";
   std::string shard_device = "cpu";
+  std::string recompute = "none"; ///< "none" | "blocks": plan::options::recompute
+  bool recomputes() const { return recompute == "blocks"; }
 };
 
 enum class placement : std::uint8_t {

@@ -86,8 +86,10 @@ const char* kind_name(slot_kind kind) {
 boost::json::array layout_json(const model& network) {
   boost::json::array parameters;
   for (const parameter_slot& slot : network.layout().slots)
-    parameters.push_back(
-        {{"name", slot.name}, {"shape", boost::json::value_from(slot.dims.extents())}, {"kind", kind_name(slot.kind)}});
+    parameters.push_back({{"name", slot.name},
+                          {"shape", boost::json::value_from(slot.dims.extents())},
+                          {"kind", kind_name(slot.kind)},
+                          {"lr_scale", slot.lr_scale}});
   return parameters;
 }
 
@@ -189,7 +191,8 @@ void print_for_people(const prepared_job& p, const job_cost& cost, const std::st
   fmt::print("model: {} parameters\n{}", parameter_count(p.network), layers_table(cost.facts.step));
   std::vector<std::vector<std::string>> shapes{{"parameter", "shape", "in a step"}};
   for (const parameter_slot& slot : p.network.layout().slots)
-    shapes.push_back({slot.name, slot.dims.to_string(), kind_name(slot.kind)});
+    shapes.push_back({slot.name, slot.dims.to_string(),
+                      kind_name(slot.kind) + (slot.lr_scale == 1 ? "" : fmt::format(", lr times {}", slot.lr_scale))});
   fmt::print("{}", table(shapes));
   fmt::print("cost: {:.2f} MFLOP a sample\n{}", cost.facts.step.flops_per_row / 1e6, memory_table(cost));
   fmt::print("{}", nodes);

@@ -132,8 +132,8 @@ private:
     const auto fits = [&](const std::string& where, double bytes) {
       const auto* device = find_device(node, where);
       if (device != nullptr && device->free_bytes != 0 && bytes > static_cast<double>(device->free_bytes))
-        wrong(node, "its {} has {} free and a worker takes {}; a smaller data.batch takes less", where == "cpu" ? "host" : where,
-              bytes_text(static_cast<double>(device->free_bytes)), bytes_text(bytes));
+        wrong(node, "its {} has {} free and a worker takes {}; a smaller data.batch or data.micro_batch takes less",
+              where == "cpu" ? "host" : where, bytes_text(static_cast<double>(device->free_bytes)), bytes_text(bytes));
     };
     const bool on_host = worker->device == "cpu";
     fits("cpu", worker->host_bytes() + (on_host ? worker->device_bytes() : 0));

@@ -35,7 +35,7 @@ int execute(const evaluate_options& options) {
   if (const auto loaded = load_safetensors(options.weights, network.layout(), parameters.as<float>()); !loaded)
     return refuse({{{"--weights", loaded.error().message}}});
   const auto outcome =
-      evaluate_model(network, parameters.as<const float>(), prepared->data.test, *queue, prepared->config.job.data.batch);
+      evaluate_model(network, parameters.as<const float>(), prepared->data.test, *queue, prepared->config.job.data.piece_rows());
   if (!outcome) {
     fmt::print(stderr, "troupe: {}\n", outcome.error().message);
     return exit_failed;

@@ -131,7 +131,7 @@ private:
   void evaluator() {
     role_memory e{"evaluator", 1, "cpu"};
     e.items.push_back({"activations", facts_.evaluation});
-    e.items.push_back({"batch", static_cast<double>(job_.data.batch) * facts_.sample});
+    e.items.push_back({"batch", static_cast<double>(job_.data.piece_rows()) * facts_.sample});
     if (decentralized_)
       e.items.push_back({"replicas of workers", (1.0 + job_.cluster.workers) * p_});
     else if (!(one_process() && job_.cluster.shards == 1))
@@ -205,17 +205,22 @@ result<memory_facts> find_memory_facts(const actors::job& job, const model& netw
   const auto queue = kernels::open_backend({});
   const auto workspace_at = [&](std::int64_t rows, bool training) -> result<plan_cost> {
     const auto looked_at = std::min(rows, most_rows);
-    const auto compiled = plan::compile(network, *queue, {.max_rows = looked_at, .training = training});
+    const auto more_pieces = job.data.piece_rows() < job.data.batch ? 1 : 0;
+    const auto compiled = plan::compile(network, *queue,
+                                        {.max_rows = looked_at + more_pieces,
+                                         .piece_rows = looked_at,
+                                         .training = training,
+                                         .recompute = job.compute.recomputes()});
     if (!compiled)
       return compiled.error();
     plan_cost cost = (*compiled)->cost();
     cost.workspace_bytes = cost.workspace_bytes / looked_at * rows;
     return cost;
   };
-  auto step = workspace_at(job.data.batch, true);
+  auto step = workspace_at(job.data.piece_rows(), true);
   if (!step)
     return step.error();
-  const auto evaluation = workspace_at(job.data.batch, false);
+  const auto evaluation = workspace_at(job.data.piece_rows(), false);
   if (!evaluation)
     return evaluation.error();
   const auto elements = static_cast<double>(network.sample().elements());
@@ -275,7 +280,7 @@ std::string shortage_text(const device_need& need, const std::vector<role_memory
   }
   std::vector<std::string> help;
   if (of_batches > need.bytes / 10)
-    help.emplace_back("a smaller data.batch");
+    help.emplace_back("a smaller data.batch or data.micro_batch");
   if (workers > 1)
     help.emplace_back(host ? "fewer cluster.workers" : "fewer workers a device (cluster.workers)");
   help.emplace_back("a smaller model");

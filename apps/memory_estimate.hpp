@@ -20,11 +20,11 @@ namespace troupe::apps {
 /// The sizes that an estimate is computed from, in bytes.
 struct memory_facts {
   double parameters = 0;  ///< one flat copy, gaps included; a gradient and each state of an optimizer is as large
-  double activations = 0; ///< workspace of a training plan at data.batch rows
+  double activations = 0; ///< workspace of a training plan for the rows that are computed at once
   double evaluation = 0;  ///< the same for the evaluator's plan
   double sample = 0;      ///< of a batch: one sample and its label
   double data = 0;        ///< both halves of the data set, as a process holds them
-  plan_cost step{};       ///< of one training step, its workspace at data.batch rows
+  plan_cost step{};       ///< of one training step
 };
 
 /// Compiles the model's plans for few rows and scales them up, which takes little memory. `samples`: of both halves of the data.

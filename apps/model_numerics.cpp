@@ -46,7 +46,11 @@ struct workshop {
         queue(kernels::open_backend({.device = "cpu", .threads = described_job.compute.threads})),
         floats(network.layout().floats()), shards(cut_into_shards(floats, static_cast<int>(described_job.cluster.shards))),
         source(job, net.layout()) {
-    auto training = plan::compile(net, *queue, {.max_rows = job.data.batch, .training = true});
+    auto training = plan::compile(net, *queue,
+                                  {.max_rows = job.data.batch,
+                                   .piece_rows = job.data.piece_rows(),
+                                   .training = true,
+                                   .recompute = job.compute.recomputes()});
     if (!training)
       throw std::runtime_error(training.error().message);
     step = std::move(*training);
@@ -260,7 +264,7 @@ public:
   sim::evaluation evaluate(const sim::tensor& whole) override {
     const float* parameters = data_of(whole).as<const float>();
     const auto evaluate_on = [&](const std::shared_ptr<const data_set>& set, std::int64_t samples) {
-      auto found = evaluate_model(shop_.net, parameters, set, *shop_.queue, shop_.job.data.batch, samples);
+      auto found = evaluate_model(shop_.net, parameters, set, *shop_.queue, shop_.job.data.piece_rows(), samples);
       if (!found)
         throw std::runtime_error(found.error().message);
       return *found;

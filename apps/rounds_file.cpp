@@ -256,12 +256,13 @@ config::problems cannot_replay(const config::loaded_job& loaded) {
 }
 
 std::map<std::string, std::string> rounds_facts(const config::loaded_job& loaded) {
-  static const std::set<std::string> alone{"cluster.workers",  "data.batch",   "data.partition", "data.sorted_fraction",
-                                           "data.label_noise", "data.augment", "model.init"};
+  static const std::set<std::string> alone{"cluster.workers",      "data.batch",       "data.micro_batch", "data.partition",
+                                           "data.sorted_fraction", "data.label_noise", "data.augment",     "model.init"};
   auto facts = actors::checkpoint_facts(loaded.job);
   for (const config::resolved_value& each : loaded.values) {
     const std::string section = each.key.substr(0, each.key.find('.'));
-    if (section == "optimizer" || section == "protocol" || section == "compute" || alone.contains(each.key))
+    if (section == "optimizer" || section == "protocol" || (section == "compute" && each.key != "compute.recompute")
+        || alone.contains(each.key))
       facts.emplace(each.key, config::to_text(each.resolved));
   }
   return facts;

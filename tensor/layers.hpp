@@ -169,7 +169,7 @@ struct head {
   bool tied = false;
   friend bool operator==(const head&, const head&) = default;
 };
-/// x plus what the layers between the braces make of it.
+/// x plus what the layers between the braces make of it. The outermost braces are a block (graph::begin_block).
 struct residual {
   static constexpr std::string_view words = "residual { ... }", example = "residual {";
   static result<residual> parse(line& l);
@@ -178,8 +178,7 @@ struct residual {
   std::vector<any> body;
   friend bool operator==(const residual&, const residual&);
 };
-/// The layers between the braces so many times, each time with parameters of its own. The outermost ones are blocks
-/// (graph::begin_block).
+/// The layers between the braces so many times, each time with parameters of its own; a block.
 struct repeat {
   static constexpr std::string_view words = "repeat N { ... }", example = "repeat 6 {";
   static result<repeat> parse(line& l);

@@ -151,7 +151,9 @@ result<residual> residual::parse(line& l) {
   return residual{};
 }
 value_id residual::build(builder& b, value_id x) const {
+  b.begin_block();
   const auto y = b.run(body, x);
+  b.end_block();
   if (b.failed())
     return y;
   if (b.dims(y) != b.dims(x) || b.at(y).type != b.at(x).type)

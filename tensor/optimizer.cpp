@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fnmatch.h>
 
 #include "kernels/assert.hpp"
+#include "tensor/parse_number.hpp"
 
 namespace troupe {
 
@@ -18,6 +21,29 @@ using kernels::optimizer_scalar_count;
 
 std::size_t bytes_of_floats(std::int64_t floats) {
   return static_cast<std::size_t>(floats) * sizeof(float);
+}
+
+bool positive(double value) {
+  return value > 0 && std::isfinite(value);
+}
+
+struct scaled_rate {
+  std::string name; ///< may have *
+  double factor = 1;
+};
+
+/// Of "NAME = FACTOR", with or without spaces; nothing where it is none or its factor is not above 0.
+std::optional<scaled_rate> parse_scaled_rate(std::string_view text) {
+  const auto trimmed = [](std::string_view part) {
+    const auto begin = part.find_first_not_of(' ');
+    return begin == std::string_view::npos ? "" : part.substr(begin, part.find_last_not_of(' ') + 1 - begin);
+  };
+  const auto at = text.rfind('=');
+  if (at == std::string_view::npos)
+    return std::nullopt;
+  const auto name = trimmed(text.substr(0, at));
+  const auto factor = parse_number<double>(trimmed(text.substr(at + 1)));
+  return !name.empty() && factor && positive(*factor) ? std::optional<scaled_rate>{{std::string{name}, *factor}} : std::nullopt;
 }
 
 } // namespace
@@ -31,7 +57,6 @@ result<void> validate(const optimizer_spec& spec) {
   };
   const bool sgd = spec.name == "sgd", cosine = spec.schedule == "cosine";
   const auto below_one = [](double rate) { return rate >= 0 && rate < 1; };
-  const auto positive = [](double value) { return value > 0 && std::isfinite(value); };
   const auto from_zero = [](double value) { return value >= 0 && std::isfinite(value); };
   refuse(sgd || spec.name == "adamw", "name = \"{}\" is unknown; write \"sgd\" or \"adamw\"", spec.name);
   refuse(cosine || spec.schedule == "constant" || spec.schedule == "step",
@@ -54,6 +79,9 @@ result<void> validate(const optimizer_spec& spec) {
   refuse(!cosine || spec.total_epochs > spec.warmup_epochs,
          "warmup_epochs = {} leaves nothing to the cosine, which ends at total_epochs = {}; give fewer, or a larger total_epochs",
          spec.warmup_epochs, spec.total_epochs);
+  for (const auto& text : spec.lr_scale)
+    refuse(parse_scaled_rate(text).has_value(),
+           "lr_scale = \"{}\" is no name with a factor above 0; write one such as \"h.0.* = 0.1\"", text);
   if (!wrong.empty())
     return error{errc::bad_option, std::move(wrong)};
   return {};
@@ -64,22 +92,37 @@ result<void> choose_slots(parameter_layout& layout, const optimizer_spec& spec) 
   for (auto& slot : layout.slots)
     slot.decay = spec.weight_decay_on == "all" || slot.dims.rank() > 1;
   const bool any = std::ranges::any_of(layout.slots, trained);
-  std::vector<bool> frozen(layout.slots.size(), false);
+  const auto nameless = [&layout](const char* key, const std::string& text, const char* whose) {
+    return error{errc::bad_option, fmt::format("optimizer.{} = \"{}\" is the name of no {}parameter; `check` lists them, and "
+                                               "{} is the first",
+                                               key, text, whose, layout.slots.empty() ? "none" : layout.slots.front().name)};
+  };
+  const auto named = [&layout, trained](const std::string& pattern) {
+    std::vector<parameter_slot*> found;
+    for (auto& slot : layout.slots)
+      if (trained(slot) && fnmatch(pattern.c_str(), slot.name.c_str(), 0) == 0)
+        found.push_back(&slot);
+    return found;
+  };
+  std::vector<parameter_slot*> frozen;
   for (const auto& pattern : spec.freeze) {
-    bool found = false;
-    for (std::size_t i = 0; i < layout.slots.size(); ++i)
-      if (const auto& slot = layout.slots[i]; trained(slot) && fnmatch(pattern.c_str(), slot.name.c_str(), 0) == 0)
-        found = frozen[i] = true;
-    if (!found)
-      return error{errc::bad_option, fmt::format("optimizer.freeze = \"{}\" is the name of no parameter; `check` lists them, and "
-                                                 "{} is the first",
-                                                 pattern, layout.slots.empty() ? "none" : layout.slots.front().name)};
+    const auto found = named(pattern);
+    if (found.empty())
+      return nameless("freeze", pattern, "");
+    frozen.insert(frozen.end(), found.begin(), found.end());
   }
-  for (std::size_t i = 0; i < layout.slots.size(); ++i)
-    if (frozen[i])
-      layout.slots[i].kind = slot_kind::frozen;
+  for (auto* slot : frozen)
+    slot->kind = slot_kind::frozen;
   if (any && std::ranges::none_of(layout.slots, trained))
     return error{errc::bad_option, "optimizer.freeze leaves no parameter to train; name fewer"};
+  for (const auto& text : spec.lr_scale) {
+    const auto scaled = parse_scaled_rate(text);
+    const auto found = scaled ? named(scaled->name) : std::vector<parameter_slot*>{};
+    if (found.empty())
+      return nameless("lr_scale", text, "trained ");
+    for (auto* slot : found)
+      slot->lr_scale = scaled->factor;
+  }
   return {};
 }
 

@@ -31,6 +31,7 @@ struct optimizer_spec {
   bool scale_with_workers = false;     ///< linear scaling rule (Goyal et al. 2017): lr * workers, ramped over the warm-up
   std::vector<std::string> freeze{};   ///< names of parameters that no step changes; * stands for any text
   std::string weight_decay_on = "all"; ///< "all" | "matrices": parameters of two axes or more
+  std::vector<std::string> lr_scale{}; ///< "NAME = FACTOR": times the learning rate; the last one that names a parameter counts
   friend bool operator==(const optimizer_spec&, const optimizer_spec&) = default;
 };
 
@@ -41,8 +42,8 @@ double learning_rate(const optimizer_spec& spec, double epochs, int workers);
 /// Refuses unusable options: an unknown name, a value out of range (errc::bad_option).
 result<void> validate(const optimizer_spec& spec);
 
-/// How each parameter of a model is stepped: `freeze` and `weight_decay_on`. A statistic stays one. An error quotes a pattern
-/// that is the name of no trained parameter.
+/// How each parameter of a model is stepped: `freeze`, `weight_decay_on` and `lr_scale`; `spec` has passed validate(). A
+/// statistic stays one. An error quotes a pattern that is the name of no trained parameter.
 result<void> choose_slots(parameter_layout& layout, const optimizer_spec& spec);
 
 /// The optimizer's state for one range of the flat parameters, on one backend. Not thread-safe. Everything that was enqueued

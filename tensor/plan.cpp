@@ -45,10 +45,10 @@ struct recording {
   std::unique_ptr<kernels::program> recorded;
 };
 
-/// The report of a step to the host, in one array of 4-byte elements and one copy.
+/// The report of a piece of a step to the host, in one array of 4-byte elements and one copy.
 ///   loss(predictions) | correct(predictions) | finite(slots) | values of the predictions, where they are wanted
 struct report_layout {
-  std::int64_t predictions = 0; ///< of the largest step
+  std::int64_t predictions = 0; ///< of the largest piece
   std::int64_t slots = 0;
   std::int64_t numbers = 0; ///< that all predictions consist of; 0: they are not wanted
   place loss() const { return {region::report, 0}; }
@@ -73,6 +73,10 @@ bool draws(const ops::any& op) {
   const auto* backward = std::get_if<ops::attention_backward>(&op);
   return std::holds_alternative<ops::dropout>(op) || (attention && attention->rate > 0)
          || (backward && backward->forward.rate > 0);
+}
+
+std::int64_t rows_of_piece(const plan::options& opts) {
+  return opts.piece_rows > 0 ? std::min(opts.piece_rows, opts.max_rows) : opts.max_rows;
 }
 
 /// What no instruction of a program writes: gaps between slots, and slots that have no gradient.
@@ -155,21 +159,23 @@ program lower(const model& source, const lowered_kind& kind, const report_layout
 class compiled_plan final : public plan {
 public:
   compiled_plan(const model& source, kernels::backend& queue, const options& opts)
-      : queue_(queue), opts_(opts), layout_(source.layout()), sample_elements_(source.sample().elements()),
-        row_labels_(source.label_shape().elements()), row_predictions_(source.forward().at(source.loss()).dims.elements()),
+      : queue_(queue), opts_(opts), piece_rows_(rows_of_piece(opts)), layout_(source.layout()),
+        sample_elements_(source.sample().elements()), row_labels_(source.label_shape().elements()),
+        row_predictions_(source.forward().at(source.loss()).dims.elements()),
         row_numbers_(opts.predictions ? source.forward().at(source.predictions()).dims.elements() : 0),
-        counts_hits_(source.forward().producer(source.loss()).outputs.size() > 2), report_{opts.max_rows * row_predictions_,
+        counts_hits_(source.forward().producer(source.loss()).outputs.size() > 2), report_{piece_rows_ * row_predictions_,
                                                                                            std::ssize(layout_.slots),
-                                                                                           opts.max_rows * row_numbers_},
-        evaluation_(lower(source, {}, report_, opts.max_rows)) {
+                                                                                           piece_rows_ * row_numbers_},
+        evaluation_(lower(source, {}, report_, piece_rows_)) {
+    TROUPE_ASSERT(!opts.predictions || piece_rows_ == opts.max_rows); // one report has them all
     auto workspace_floats = evaluation_.places.workspace_floats;
     const auto add = [&](program& p, bool accumulate) {
-      p = lower(source, {true, {.accumulate = accumulate, .recompute = opts.recompute}}, report_, opts.max_rows);
+      p = lower(source, {true, {.accumulate = accumulate, .recompute = opts.recompute}}, report_, piece_rows_);
       workspace_floats = std::max(workspace_floats, p.places.workspace_floats);
     };
     if (opts.training)
       add(training_, false);
-    if (opts.training && opts.accumulate)
+    if (opts.training && (opts.accumulate || piece_rows_ < opts.max_rows))
       add(accumulating_, true);
     allocate(bytes_of(workspace_floats));
     find_cost(source, opts.training ? training_ : evaluation_);
@@ -199,13 +205,14 @@ private:
   void allocate(std::size_t workspace_bytes) try {
     workspace_ = queue_.allocate(workspace_bytes);
     report_device_ = queue_.allocate(bytes_of(report_.elements()));
-    report_host_ = queue_.allocate_host(bytes_of(report_.elements()));
+    const auto pieces = (opts_.max_rows + piece_rows_ - 1) / piece_rows_;
+    report_host_ = queue_.allocate_host(bytes_of(pieces * report_.elements()));
     numbers_device_ = queue_.allocate(sizeof(step_numbers));
-    numbers_host_ = queue_.allocate_host(sizeof(step_numbers));
+    numbers_host_ = queue_.allocate_host(static_cast<std::size_t>(pieces) * sizeof(step_numbers));
   } catch (const kernels::out_of_memory& e) {
-    throw kernels::out_of_memory(
-        fmt::format("{}; a step of {} rows needs a workspace of {} bytes beside {} bytes of parameters and as many of gradients",
-                    e.what(), opts_.max_rows, workspace_bytes, bytes_of(layout_.floats())));
+    throw kernels::out_of_memory(fmt::format(
+        "{}; a {} of {} rows needs a workspace of {} bytes beside {} bytes of parameters and as many of gradients", e.what(),
+        piece_rows_ < opts_.max_rows ? "piece" : "step", piece_rows_, workspace_bytes, bytes_of(layout_.floats())));
   }
 
   /// By layer in the order of the graph, and in total.
@@ -226,7 +233,7 @@ private:
     bool backward = false;
     for (const auto& i : p.instructions) {
       entry(i.source.layer).flops_per_row +=
-          cost_of(p.g, p.places, i.source, opts_.max_rows).flops / static_cast<double>(opts_.max_rows);
+          cost_of(p.g, p.places, i.source, piece_rows_).flops / static_cast<double>(piece_rows_);
       backward = backward || is_loss(i.source.op);
       for (auto in : i.source.inputs)
         if (const auto v = static_cast<std::size_t>(in); backward && v < counted.size() && !counted[v]) {
@@ -242,44 +249,69 @@ private:
       cost_.parameter_bytes += static_cast<std::int64_t>(bytes_of(slot.elements()));
   }
 
-  /// Sets or copies what changes with every step; the rest is the same work on the same addresses.
-  void enqueue(const program& p, const step_args& args) {
+  /// Piece by piece; `first` is the first one's program.
+  void enqueue(const program& first, const step_args& args) {
     TROUPE_ASSERT(args.rows >= 1 && args.rows <= opts_.max_rows && args.parameters && args.x && args.labels);
+    const auto rows = args.rows;
+    const auto& others = &first == &evaluation_ ? evaluation_ : accumulating_;
     args_ = args;
-    running_ = &p;
+    last_ = rows > piece_rows_ ? &others : &first;
+    for (std::int64_t begin = 0; begin < rows; begin += piece_rows_)
+      enqueue_piece(begin == 0 ? first : others, args, begin);
+    queue_.notify([this] {
+      // The receiver of `done` may enqueue the next step on another thread before the call has returned, so these arguments are
+      // moved out first. That also releases what their callbacks hold.
+      const auto args = std::exchange(args_, {});
+      read_report(args);
+      if (args.done)
+        args.done();
+    });
+  }
+
+  /// Sets or copies what changes with every piece; the rest is the same work on the same addresses.
+  void enqueue_piece(const program& p, const step_args& args, std::int64_t begin) {
+    const auto rows = std::min(piece_rows_, args.rows - begin);
+    reports_ = args.gradient_ready && begin + rows == args.rows;
     bound_ = {.workspace = workspace_.as<float>(),
               .parameters = args.parameters,
               .gradients = args.gradients,
               .report = report_device_.as<float>(),
-              .rows = args.rows,
-              .share = static_cast<float>(args.share),
+              .rows = rows,
+              .share = static_cast<float>(args.share * static_cast<double>(rows) / static_cast<double>(args.rows)),
               .numbers = numbers_device_.as<step_numbers>()};
     const auto copy_in = args.staged ? &kernels::backend::copy : &kernels::backend::copy_from_host;
-    (queue_.*copy_in)(address(p, p.x), args.x, bytes_of(args.rows * sample_elements_));
-    (queue_.*copy_in)(address(p, p.labels), args.labels, bytes_of(args.rows * row_labels_));
+    const auto at = [begin](const void* values, std::int64_t row_elements) {
+      return static_cast<const std::byte*>(values) + bytes_of(begin * row_elements);
+    };
+    (queue_.*copy_in)(address(p, p.x), at(args.x, sample_elements_), bytes_of(rows * sample_elements_));
+    (queue_.*copy_in)(address(p, p.labels), at(args.labels, row_labels_), bytes_of(rows * row_labels_));
     if (&p != &evaluation_) {
       const auto mean_over = std::max<std::int64_t>(args.mean_over.value_or(counted(args)), 1);
-      *numbers_host_.as<step_numbers>() = {args.key, 1.0F / static_cast<float>(mean_over)};
-      queue_.copy_from_host(numbers_device_.data(), numbers_host_.data(), sizeof(step_numbers));
+      auto* numbers =
+          numbers_host_.as<step_numbers>() + begin / piece_rows_; // the next piece may be enqueued before it is copied
+      *numbers = {args.key, 1.0F / static_cast<float>(mean_over)};
+      numbers->key.step += static_cast<std::uint64_t>(begin);
+      queue_.copy_from_host(numbers_device_.data(), numbers, sizeof(step_numbers));
     }
     if (opts_.capture)
       queue_.replay(recorded(p));
     else
       run(p);
+    queue_.copy_to_host(report_host_.data() + bytes_of(begin / piece_rows_ * report_.elements()), report_device_.data(),
+                        bytes_of(report_.elements()));
   }
 
   kernels::program& recorded(const program& p) {
-    auto fits = [&](const recording& r) {
-      return r.source == &p && r.bound == bound_ && r.reports_gradients == bool(args_.gradient_ready);
-    };
+    auto fits = [&](const recording& r) { return r.source == &p && r.bound == bound_ && r.reports_gradients == reports_; };
     auto found = std::ranges::find_if(recordings_, fits);
     if (found != recordings_.end())
       return *found->recorded;
-    // Double-buffered parameters and gradients, a full and a short batch, training and evaluation.
-    constexpr std::size_t most_recordings = 16;
+    // Double-buffered parameters and gradients, a full and a short batch, training and evaluation; the first piece, the last one,
+    // and those between.
+    constexpr std::size_t most_recordings = 48;
     if (recordings_.size() == most_recordings)
       recordings_.erase(recordings_.begin());
-    recordings_.push_back({&p, bound_, bool(args_.gradient_ready), queue_.capture([this, &p] { run(p); })});
+    recordings_.push_back({&p, bound_, reports_, queue_.capture([this, &p] { run(p); })});
     return *recordings_.back().recorded;
   }
 
@@ -296,16 +328,8 @@ private:
       for (auto slot : i.completes)
         complete(slot);
     }
-    queue_.copy_to_host(report_host_.data(), report_device_.data(), bytes_of(report_.elements()));
-    queue_.notify([this, rest = unreported_] {
-      report(rest);
-      // The receiver of `done` may enqueue the next step on another thread before the call has returned, so these arguments are
-      // moved out first. That also releases what their callbacks hold.
-      const auto args = std::exchange(args_, {});
-      read_report(args);
-      if (args.done)
-        args.done();
-    });
+    if (reports_ && unreported_.begin < unreported_.end)
+      queue_.notify([this, rest = unreported_] { report(rest); });
   }
 
   /// While the gradient is still in the cache.
@@ -315,7 +339,7 @@ private:
     queue_.enqueue(kernels::all_finite{.x = bound_.gradients + s.offset, .count = s.elements(), .flag = flag});
     ++unreported_.end;
     unreported_bytes_ += static_cast<std::int64_t>(bytes_of(s.elements()));
-    if (!args_.gradient_ready || unreported_bytes_ < opts_.report_bytes)
+    if (!reports_ || unreported_bytes_ < opts_.report_bytes)
       return;
     queue_.notify([this, now = unreported_] { report(now); });
     unreported_.begin = unreported_.end;
@@ -323,33 +347,36 @@ private:
   }
 
   void report(completions which) const {
-    if (args_.gradient_ready)
-      for (auto i = which.begin; i < which.end; ++i)
-        args_.gradient_ready(running_->order[static_cast<std::size_t>(i)]);
+    for (auto i = which.begin; i < which.end; ++i)
+      args_.gradient_ready(last_->order[static_cast<std::size_t>(i)]);
   }
 
   std::int64_t counted(const step_args& args) const { return args.counted.value_or(args.rows * row_predictions_); }
 
-  /// In the order of the predictions and in double: the same sum for the same rows, whatever the device.
+  /// In the order of the predictions and in double: the same sum for the same rows, whatever the device and the pieces.
   void read_report(const step_args& args) {
     outcome_ = {.rows = args.rows, .predictions = args.rows * row_predictions_, .counted = counted(args)};
-    const auto* loss = report_host_.as<float>() + report_.loss().offset;
-    const auto* correct = report_host_.as<std::int32_t>() + report_.correct().offset;
-    for (std::int64_t i = 0; i < outcome_.predictions; ++i) {
-      outcome_.loss_sum += static_cast<double>(loss[i]);
-      outcome_.correct += counts_hits_ ? correct[i] : 0;
+    for (std::int64_t begin = 0; begin < args.rows; begin += piece_rows_) {
+      const auto* piece = report_host_.as<float>() + begin / piece_rows_ * report_.elements();
+      const auto* integers = reinterpret_cast<const std::int32_t*>(piece);
+      const auto predictions = std::min(piece_rows_, args.rows - begin) * row_predictions_;
+      for (std::int64_t i = 0; i < predictions; ++i) {
+        outcome_.loss_sum += static_cast<double>(piece[report_.loss().offset + i]);
+        outcome_.correct += counts_hits_ ? integers[report_.correct().offset + i] : 0;
+      }
+      const auto* finite = integers + report_.finite(0).offset;
+      outcome_.finite =
+          outcome_.finite
+          && (last_ == &evaluation_ || std::all_of(finite, finite + report_.slots, [](auto flag) { return flag == 1; }));
     }
-    outcome_.finite = std::isfinite(outcome_.loss_sum);
-    if (running_ == &evaluation_)
-      return;
-    const auto* finite = report_host_.as<std::int32_t>() + report_.finite(0).offset;
-    outcome_.finite = outcome_.finite && std::all_of(finite, finite + report_.slots, [](auto flag) { return flag == 1; });
+    outcome_.finite = outcome_.finite && std::isfinite(outcome_.loss_sum);
   }
 
   float* address(const program& p, value_id v) const { return bound_.address(p.places.by_value[static_cast<std::size_t>(v)]); }
 
   kernels::backend& queue_;
   options opts_;
+  std::int64_t piece_rows_;
   parameter_layout layout_;
   std::int64_t sample_elements_, row_labels_, row_predictions_; ///< of one row
   std::int64_t row_numbers_;                                    ///< of one row's predictions, if they are wanted
@@ -363,11 +390,13 @@ private:
 
   // of the running step
   step_args args_;
+  const program* last_ = nullptr; ///< its last piece's
+  step_outcome outcome_;
+  // of the piece that is being enqueued
   bindings bound_;
-  const program* running_ = nullptr;
+  bool reports_ = false;   ///< gradients, as they complete
   completions unreported_; ///< enqueued since the last report
   std::int64_t unreported_bytes_ = 0;
-  step_outcome outcome_;
 };
 
 } // namespace
@@ -379,11 +408,13 @@ result<std::unique_ptr<plan>> plan::compile(const model& source, kernels::backen
   for (const auto& n : g.nodes())
     if (opts.training && std::holds_alternative<ops::batchnorm>(n.op)) {
       const auto& x = g.at(n.inputs[0]);
-      if (opts.max_rows * x.dims.elements() / x.dims[0] < 2)
+      if (rows_of_piece(opts) * x.dims.elements() / x.dims[0] < 2) {
+        const auto* what = opts.max_rows > 1 ? "micro-batch" : "batch";
         return error{errc::bad_option,
-                     fmt::format("{}: a batch norm needs two values of each channel to have a variance, and a batch "
-                                 "of one row {} has one; take a larger batch, or a \"groupnorm\"",
-                                 n.layer, x.to_string())};
+                     fmt::format("{}: a batch norm needs two values of each channel to have a variance, and a {} "
+                                 "of one row {} has one; take a larger {}, or a \"groupnorm\"",
+                                 n.layer, what, x.to_string(), what)};
+      }
     }
   return std::unique_ptr<plan>(std::make_unique<compiled_plan>(source, queue, opts));
 }

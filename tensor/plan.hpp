@@ -68,7 +68,7 @@ struct layer_cost {
 struct plan_cost {
   double flops_per_row = 0; ///< multiply-adds count two; forward and backward
   std::int64_t parameter_bytes = 0;
-  std::int64_t workspace_bytes = 0; ///< all buffers of the plan at max_rows
+  std::int64_t workspace_bytes = 0; ///< all buffers of the plan, for a piece
   std::vector<layer_cost> layers{}; ///< in the order of the graph
 };
 
@@ -79,6 +79,10 @@ class plan {
 public:
   struct options {
     std::int64_t max_rows = 1;
+    /// A step is computed in pieces of at most so many rows, one after the other; 0: at once. Each but the first adds to the
+    /// gradients, which are reported in the last one's backward. There is a workspace for one piece. Where values are normalised
+    /// over the batch, a piece is a batch of its own.
+    std::int64_t piece_rows = 0;
     bool training = true; ///< false: forward and loss only, no dropout
     /// Record what a step enqueues and replay it whenever rows, parameters and gradients are the same again (a CUDA graph).
     bool capture = false;

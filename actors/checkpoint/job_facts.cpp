@@ -75,8 +75,9 @@ std::map<std::string, std::string> checkpoint_facts(const job& job) {
   };
   fact("name", optimizer.name);
   fact("weight_decay", optimizer.weight_decay);
-  if (!optimizer.freeze.empty())
-    facts["optimizer.freeze"] = fmt::format("{}", fmt::join(optimizer.freeze, ", "));
+  for (const auto& [name, named] : {std::pair{"freeze", &optimizer.freeze}, {"lr_scale", &optimizer.lr_scale}})
+    if (!named->empty())
+      fact(name, fmt::format("{}", fmt::join(*named, ", ")));
   if (optimizer.weight_decay_on != optimizer_spec{}.weight_decay_on)
     fact("weight_decay_on", optimizer.weight_decay_on);
   if (optimizer.name == "sgd") {

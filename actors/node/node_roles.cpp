@@ -70,7 +70,7 @@ worker_setup working(const job& what, const protocols::protocol& runs, protocols
 
 evaluator_setup evaluating(const data_pair& data, const job& what, std::shared_ptr<const model> net,
                            std::shared_ptr<kernels::backend> queue, tracer_ptr trace) {
-  evaluator_setup out{.data = data, .train_samples = what.evaluate.train_samples, .batch_rows = what.data.batch};
+  evaluator_setup out{.data = data, .train_samples = what.evaluate.train_samples, .batch_rows = what.data.piece_rows()};
   out.net = std::move(net);
   out.queue = std::move(queue);
   out.trace = std::move(trace);
@@ -187,6 +187,8 @@ std::function<bool(protocols::worker_id)> who_is_behind(const job_places& places
 compute_setup computing(const job& what, const std::shared_ptr<kernels::backend>& queue, const std::shared_ptr<const model>& net,
                         std::uint32_t worker, std::uint32_t life) {
   compute_setup out{.queue = queue, .net = net, .local_optimizer = what.optimizer, .max_rows = what.data.batch};
+  out.piece_rows = what.data.piece_rows();
+  out.recompute = what.compute.recomputes();
   if (life == 0)
     out.start = first_parameters(what, net->layout()).of_worker(worker, [&queue](std::size_t bytes) {
       return queue->allocate_host(bytes);

@@ -37,6 +37,9 @@ void add_data(key_list& keys, const actors::extensions& added) {
   TROUPE_KEY(s, "labels_path", text{}, job.data.labels_path, "npy: the file with the labels of path's rows", true);
   TROUPE_KEY(s, "test_labels_path", text{}, job.data.test_labels_path, "npy: the labels of test_path's rows", true);
   TROUPE_KEY(s, "batch", (integer{1, 1 << 20}), job.data.batch, "samples of each worker in a step");
+  TROUPE_KEY(s, "micro_batch", (integer{1, 1 << 20}), job.data.micro_batch,
+             "a worker computes its batch in pieces of at most so many samples, and adds up their gradients; default: batch",
+             true);
   TROUPE_KEY(s, "scale", (text{{"standard", "unit"}, {}}), job.data.scale,
              "standard: (x - mean) / deviation of the training set, a pair for each channel or column: `check` and saved weights "
              "have them; unit: pixels / 255, numbers of npy and safetensors as they are");
@@ -94,6 +97,8 @@ void add_optimizer(key_list& keys) {
              "matrices: not biases, nor the scales and shifts of norms");
   TROUPE_KEY(s, "freeze", text_list{}, job.optimizer.freeze,
              "names of parameters that no step changes, such as [\"h.0.*\"]; * stands for any text", true);
+  TROUPE_KEY(s, "lr_scale", text_list{}, job.optimizer.lr_scale,
+             "names of parameters with a factor on their learning rate, such as [\"h.0.* = 0.1\"]; * stands for any text", true);
   TROUPE_KEY(s, "beta1", decay, job.optimizer.beta1, "adamw: decay of the first moment");
   TROUPE_KEY(s, "beta2", decay, job.optimizer.beta2, "adamw: decay of the second moment");
   TROUPE_KEY(s, "epsilon", above_zero, job.optimizer.epsilon, "adamw: keeps the division finite");
@@ -114,6 +119,9 @@ void add_compute(key_list& keys) {
   TROUPE_KEY(s, "threads", (integer{1, 256}), job.compute.threads, "BLAS threads of each compute actor");
   TROUPE_KEY(s, "precision", (text{{"fp32", "tf32", "bf16"}, {"fp16"}}), job.compute.precision,
              "tf32, bf16: what a GPU rounds the operands of its products to; storage and sums are float32");
+  TROUPE_KEY(s, "recompute", (text{{"none", "blocks"}, {}}), job.compute.recompute,
+             "blocks: what a block of a gpt or resnet, or a layer with braces, makes inside is computed again for the backward "
+             "instead of kept; the bits are the same");
   TROUPE_KEY(s, "shard_device", device{}, job.compute.shard_device, "where the shards keep the parameters");
 }
 

@@ -2,6 +2,7 @@
 // Data sets, and how they are read.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -25,6 +26,7 @@ struct data_spec {
   std::string test_path = {};    ///< csv, tokens, npy: the test file; empty: the last tenth of `path`
   std::string labels_path = {}, test_labels_path = {}; ///< npy: the labels of either
   std::int64_t batch = 64;                             ///< rows per worker and step
+  std::int64_t micro_batch = 0;                        ///< at most so many of them are computed at once; 0: all
   std::string scale = "standard";                      ///< "standard": (x - mean) / std of the training set; "unit": pixels / 255
   std::vector<std::string> augment = {};               ///< images in training: "crop N", "flip": augmentation.hpp
   std::string partition = "shuffled";                  ///< "shuffled" | "by-worker": sample_assignment.hpp
@@ -35,6 +37,8 @@ struct data_spec {
   std::int64_t vocabulary_size = 0;      ///< tokens: ids are below it
   std::int64_t context = 64, stride = 0; ///< text, tokens: ids of a sample; from one to the next, 0: context
   std::int64_t train_samples = 20000, test_samples = 2000; ///< digits: how many are drawn
+  /// The most rows that are computed at once.
+  std::int64_t piece_rows() const { return micro_batch > 0 ? std::min(micro_batch, batch) : batch; }
   friend bool operator==(const data_spec&, const data_spec&) = default;
 };
 

@@ -114,8 +114,8 @@ TEST_F(ClusterCheck, AWorkerThatDoesNotFitIsNamed) {
   roles = {{.role = "worker", .items = {{"activations", 6e9}, {"batches", 3e9, false}}}};
   probe.nodes[0].devices[0].free_bytes = 16'000'000'000;
   probe.nodes[1].devices[0].free_bytes = 0; // nobody knows
-  EXPECT_THAT(wrong(),
-              ElementsAre("node c: its host has 8.0 GB free and a worker takes 9.0 GB; a smaller data.batch takes less"));
+  EXPECT_THAT(wrong(), ElementsAre("node c: its host has 8.0 GB free and a worker takes 9.0 GB; "
+                                   "a smaller data.batch or data.micro_batch takes less"));
 }
 
 /// Two nodes for workers beside the coordinator's: each holds a worker of 2 GB, the first a shard of 1 GB and the evaluator, 1

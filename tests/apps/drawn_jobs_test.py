@@ -33,7 +33,7 @@ MOST_REPAIRS = 12
 JOB = "config/quickstart.toml"
 SMALL = ["data.train_samples=40", "data.test_samples=10", "data.batch=4", "model.hidden=[8]", "cluster.nodes=1"]
 # Keys whose bounds cost minutes or gigabytes get as far as this.
-MOST = {"cluster.nodes": 2, "cluster.workers": 9, "cluster.shards": 40, "data.train_samples": 90, "data.test_samples": 30, "data.batch": 200,
+MOST = {"cluster.nodes": 2, "cluster.workers": 9, "cluster.shards": 40, "data.train_samples": 90, "data.test_samples": 30, "data.batch": 200, "data.micro_batch": 200,
         "model.hidden": 40, "compute.threads": 2, "stop.epochs": 5, "stop.steps": 300, "stop.samples": 900, "stop.seconds": 3,
         "protocol.steps": 12, "protocol.initial_steps": 12}
 # Texts that name files or devices are those that are everywhere.
@@ -184,6 +184,8 @@ class Draw:
             return json.dumps(random_of.choice(AUGMENT))
         if name == "optimizer.freeze":
             return json.dumps(random_of.choice(FREEZE))
+        if name == "optimizer.lr_scale":
+            return json.dumps([f"{pattern} = {random_of.choice(['0.1', '1', '2.5', '1e-3'])}" for pattern in random_of.choice(FREEZE)])
         raise KeyError(f"{name} is of type {kind}, which this test does not draw")
 
     def whole(self, name, least, most, default):

@@ -62,6 +62,14 @@ class Memory(unittest.TestCase):
     def test_replicas_of_local_steps(self):
         self.compare(cluster__nodes=3, cluster__workers=4, protocol__name="easgd")
 
+    def test_a_large_batch_in_small_pieces(self):
+        self.compare(cluster__nodes=1, data__train_samples=8192, data__batch=4096, data__micro_batch=64)
+
+    def test_blocks_that_are_computed_twice(self):
+        braces = '"residual {", "linear 256 relu", "linear 256 tanh", "linear 64", "}", ' * 8
+        self.compare(cluster__nodes=1, data__train_samples=8192, data__batch=4096, model__kind="", model__hidden="",
+                     model__layers=f'["flatten", "linear 64", {braces} "linear 10"]', compute__recompute="blocks")
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

@@ -280,6 +280,19 @@ TEST(ChosenSlots, DecayMayBeOfMatricesAlone) {
   EXPECT_TRUE(layout.slots[1].decay);
 }
 
+TEST(ChosenSlots, TheLastPatternThatNamesAParameterScalesItsRate) {
+  auto layout = named_slots();
+  ASSERT_TRUE(choose_slots(layout, {.freeze = {"h.1.*"}, .lr_scale = {"*=0.5", "h.*.bias = 1e-1"}}));
+  EXPECT_EQ(layout.slots[0].lr_scale, 0.5);
+  EXPECT_EQ(layout.slots[1].lr_scale, 0.1);
+  EXPECT_EQ(layout.slots[2].lr_scale, 1) << "a statistic has no rate";
+  EXPECT_EQ(
+      choose_slots(layout, {.lr_scale = {"h.0.* = 2", "h.1.* = 2"}}).error().message,
+      "optimizer.lr_scale = \"h.1.* = 2\" is the name of no trained parameter; `check` lists them, and h.0.weight is the first");
+  for (const auto* text : {"h.0.*", "h.0.* = 0", "h.0.* = -1", "h.0.* = inf", " = 1", "h.0.* = 1 x", ""})
+    EXPECT_FALSE(validate(optimizer_spec{.lr_scale = {text}})) << text;
+}
+
 TEST(ChosenSlots, PatternsWithoutAParameterAndWithAllOfThemAreRefused) {
   auto layout = named_slots();
   EXPECT_EQ(choose_slots(layout, {.freeze = {"wte.*"}}).error().message,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Steps in parts, values computed twice, statistics, and what a plan costs.
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -77,6 +78,44 @@ TEST_P(PartsOfModels, PartsAddUpToTheStepOfAllRows) {
   expect_parts_equal_the_whole(model::build(GetParam().spec, GetParam().data).value(), 1e-4);
 }
 
+/// The norm of the difference, as a part of that of `expected`.
+double distance(const std::vector<float>& found, const std::vector<float>& expected) {
+  double difference = 0, norm = 1e-30;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    difference += std::pow(static_cast<double>(found[i]) - static_cast<double>(expected[i]), 2);
+    norm += std::pow(static_cast<double>(expected[i]), 2);
+  }
+  return std::sqrt(difference / norm);
+}
+
+TEST_P(PartsOfModels, AStepInPiecesIsTheStep) {
+  const auto m = model::build(GetParam().spec, GetParam().data).value();
+  rig whole{m, {.max_rows = 7}};
+  rig now{m, {.max_rows = 7, .piece_rows = 3}};
+  rig later{m, {.max_rows = 7, .piece_rows = 3}, std::make_unique<tests::deferred_backend>()};
+  rig recorded{m, {.max_rows = 7, .piece_rows = 3, .capture = true}, std::make_unique<tests::deferred_backend>()};
+  for (const std::int64_t rows : {7, 2, 5, 7}) {
+    const auto outcome = whole.step(rows);
+    for (auto* pieces : {&now, &later, &recorded}) {
+      pieces->ready.clear();
+      const auto& found = pieces->step(rows);
+      EXPECT_EQ(pieces->flat_gradients(), now.flat_gradients());
+      auto slots = pieces->ready;
+      std::ranges::sort(slots);
+      EXPECT_EQ(std::ssize(slots), std::ssize(m.layout().slots));
+      EXPECT_EQ(std::ranges::adjacent_find(slots), slots.end()) << "each once, of the last piece";
+      if (has_batchnorm(m))
+        continue;
+      EXPECT_NEAR(found.loss_sum, outcome.loss_sum, 1e-5 * outcome.predictions);
+      EXPECT_EQ(found.correct, outcome.correct);
+      EXPECT_EQ(found.counted, outcome.counted);
+      EXPECT_EQ(found.rows, rows);
+      EXPECT_LT(distance(pieces->flat_gradients(), whole.flat_gradients()), 1e-6);
+    }
+    EXPECT_NEAR(now.evaluate(rows).loss_sum, whole.evaluate(rows).loss_sum, 1e-5 * outcome.predictions);
+  }
+}
+
 TEST_P(PartsOfModels, APartAllocatesNothing) {
   const auto m = model::build(GetParam().spec, GetParam().data).value();
   rig r{m, {.max_rows = 6, .accumulate = true}, std::make_unique<tests::deferred_backend>(true)};
@@ -140,10 +179,27 @@ TEST(Plan, RecomputedBlocksKeepTheirInputsAlone) {
   EXPECT_LT(static_cast<double>(again), 0.4 * static_cast<double>(kept));
 }
 
+TEST(Plan, LayersInBracesAreBlocks) {
+  const std::vector<std::string> body{"linear 64 relu", "linear 64 tanh", "linear 8"};
+  for (const auto* brace : {"residual {", "repeat 1 {"}) {
+    std::vector<std::string> list{"linear 8"};
+    for (int i = 0; i < 8; ++i) {
+      list.emplace_back(brace);
+      list.insert(list.end(), body.begin(), body.end());
+      list.emplace_back("}");
+    }
+    list.emplace_back("linear 3");
+    const auto m = model::build({list}, {{5}, 3}).value();
+    const auto kept = workspace(m, {.max_rows = 64}), again = workspace(m, {.max_rows = 64, .recompute = true});
+    EXPECT_LT(static_cast<double>(again), 0.4 * static_cast<double>(kept)) << brace;
+  }
+}
+
 TEST(Plan, PartsOfAQuarterTakeAQuarterOfTheMemory) {
   const auto m = transformer(4, 64);
   const auto whole = workspace(m, {.max_rows = 16}), quarter = workspace(m, {.max_rows = 4, .accumulate = true});
   EXPECT_LT(static_cast<double>(quarter), 0.3 * static_cast<double>(whole));
+  EXPECT_EQ(workspace(m, {.max_rows = 16, .piece_rows = 4}), quarter);
 }
 
 TEST(Plan, LogitsBecomeTheirGradientInPlace) {
@@ -208,6 +264,8 @@ TEST(Plan, ABatchNormNeedsTwoValuesOfAChannel) {
       refused.error().message,
       "layer 2 \"batchnorm\": a batch norm needs two values of each channel to have a variance, and a batch of one row (rows, 4) "
       "has one; take a larger batch, or a \"groupnorm\"");
+  EXPECT_NE(plan::compile(m, *queue, {.max_rows = 4, .piece_rows = 1}).error().message.find("take a larger micro-batch"),
+            std::string::npos);
   EXPECT_TRUE(plan::compile(m, *queue, {.max_rows = 1, .training = false}));
   EXPECT_TRUE(plan::compile(model::build({{"conv 2 2x2", "batchnorm", "flatten", "linear 3"}}, {{1, 4, 4}, 3}).value(), *queue,
                             {.max_rows = 1}));

@@ -19,7 +19,7 @@ namespace troupe::actors {
 struct evaluator_setup {
   data_pair data;
   std::int64_t train_samples = 5000; ///< at the start of the training set, for train_loss
-  std::int64_t batch_rows = 1;       ///< evaluated at once: the job's batch, for whose activations there is memory
+  std::int64_t batch_rows = 1;       ///< evaluated at once: those of a step's piece, for whose activations there is memory
   std::shared_ptr<const model> net{};
   std::shared_ptr<kernels::backend> queue{};
   std::shared_ptr<params_assembler> receive_buffers{};

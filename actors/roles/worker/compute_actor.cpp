@@ -17,9 +17,13 @@ compute_state::compute_state(measured_pointer<device_compute_actor> self, comput
   replica_.resume(setup.start);
   end_with_reason(*self, std::string{queue_->name()});
   const bool device = !queue_->on_host();
-  plan_ = value_or_throw(plan::compile(
-      *setup.net, *queue_,
-      {.max_rows = setup.max_rows, .training = true, .capture = device, .report_bytes = device ? setup.report_bytes : 0}));
+  plan_ = value_or_throw(plan::compile(*setup.net, *queue_,
+                                       {.max_rows = setup.max_rows,
+                                        .piece_rows = setup.piece_rows,
+                                        .training = true,
+                                        .capture = device,
+                                        .report_bytes = device ? setup.report_bytes : 0,
+                                        .recompute = setup.recompute}));
   end_with_reason(*self, std::string{queue_->name()},
                   fmt::format("parameters and gradients of {} bytes each, and a workspace of {} bytes for {} rows",
                               plan_->cost().parameter_bytes, plan_->cost().workspace_bytes, setup.max_rows));

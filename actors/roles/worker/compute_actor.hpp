@@ -22,7 +22,9 @@ struct compute_setup {
   std::shared_ptr<kernels::backend> queue;
   std::shared_ptr<const model> net;
   optimizer_spec local_optimizer;
-  std::int64_t max_rows = 1; ///< of one part
+  std::int64_t max_rows = 1;   ///< of one part
+  std::int64_t piece_rows = 0; ///< of these at once, see plan::options
+  bool recompute = false;      ///< likewise
   /// How many gradient bytes a device completes before it pauses to report them: one partition.
   std::int64_t report_bytes = 1 << 20;
   saved_state start = {};                            ///< of the replica's momentum

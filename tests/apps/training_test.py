@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+# What is done to a gradient before it is a step. Usage: training_test.py TROUPE SOURCE_DIR [unittest arguments].
+import json
+import sys
+import unittest
+
+from cli_test import Case, last_json, troupe
+from models_test import tensors
+
+JOB = """
+seed = 3
+[data]
+train_samples = 480
+test_samples = 100
+batch = 24
+[model]
+layers = ["flatten", "linear 12 relu", "linear 10"]
+[optimizer]
+lr = 0.1
+[cluster]
+nodes = 3
+workers = 2
+shards = 2
+[stop]
+steps = 1
+"""
+
+
+ALONE = ["cluster.nodes=2", "cluster.workers=1", "cluster.shards=1"]  # whoever comes first is the same in every run
+
+
+class Training(Case):
+    def setUp(self):
+        super().setUp()
+        self.job = self.write("job.toml", JOB)
+
+    def run_job(self, *sets, flags=(), job=None):
+        """Its result and its weights."""
+        path = self.folder / "weights.safetensors"
+        done = troupe("run", job or self.job, "--json", "--quiet", "--save", path, *flags, *words(sets))
+        self.assertEqual(done.returncode, 0, done)
+        return last_json(done), tensors(path)
+
+
+def words(sets):
+    return [word for each in sets for word in ("--set", each)]
+
+
+def list_of(*texts):
+    return json.dumps(texts)
+
+
+class Rates(Training):
+    SCALED = "optimizer.lr_scale=" + list_of("*.weight = 3", "linear1.* = 0.5")
+
+    def test_whoever_takes_the_step_scales_the_rate_of_what_is_named(self):
+        for sets in ([], ["optimizer.name=adamw"], ["optimizer.momentum=0.9", "cluster.shards=3"], ["cluster.placement=colocated", "cluster.nodes=2"],
+                     ["protocol.name=local", "protocol.steps=1"], ["protocol.name=async", *ALONE], ["protocol.name=easgd", "protocol.steps=1", *ALONE],
+                     ["protocol.name=easgd", "protocol.steps=1", "protocol.momentum=0.9", *ALONE]):
+            with self.subTest(sets):
+                # What is frozen is as it began.
+                _, begun = self.run_job(*sets, "optimizer.freeze=" + list_of("linear1.*"))
+                begun |= {name: values for name, values in self.run_job(*sets, "optimizer.freeze=" + list_of("linear2.*"))[1].items()
+                          if name.startswith("linear2")}
+                _, plain = self.run_job(*sets)
+                _, scaled = self.run_job(*sets, self.SCALED)
+                for name, factor in (("linear1.weight", 0.5), ("linear1.bias", 0.5), ("linear2.weight", 3), ("linear2.bias", 1)):
+                    moved = [factor * (p - b) for p, b in zip(plain[name], begun[name])]
+                    self.assertGreater(max(map(abs, moved)), 1e-4)
+                    for b, m, s in zip(begun[name], moved, scaled[name]):
+                        self.assertAlmostEqual(b + m, s, places=6, msg=name)
+
+    def test_a_simulation_scales_them_too(self):
+        sets = words([self.SCALED, "stop.steps=8"])
+        real = last_json(troupe("run", self.job, "--quiet", "--json", *sets))
+        played = last_json(troupe("simulate", self.job, "--json", *sets))
+        self.assertAlmostEqual(played["train_loss"], real["train_loss"], places=6)
+        self.assertNotAlmostEqual(played["train_loss"], last_json(troupe("simulate", self.job, "--json", *sets[2:]))["train_loss"], places=3)
+
+    def test_check_says_what_is_scaled(self):
+        self.assertRegex(troupe("check", self.job, *words([self.SCALED])).stdout, r"linear1\.bias +\(12\) +trained, lr times 0\.5\n")
+        shapes = last_json(troupe("check", self.job, "--json", *words([self.SCALED])))["model"]["shapes"]
+        self.assertEqual([each["lr_scale"] for each in shapes], [0.5, 0.5, 3, 1])
+
+    def test_what_names_nothing_or_has_no_factor_is_refused(self):
+        for text, sentence in (("conv1.* = 2", "is the name of no trained parameter"), ("linear1.*", "is no name with a factor above 0"),
+                               ("linear1.* = 0", "is no name with a factor above 0")):
+            for command in "check", "run":
+                with self.subTest(text, command=command):
+                    self.assertIn(f'optimizer.lr_scale = "{text}" {sentence}',
+                                  self.refused(command, self.job, "--set", "optimizer.lr_scale=" + list_of(text)))
+
+
+class Pieces(Training):
+    LAYERS = "model.layers=" + list_of("flatten", "linear 24 relu", "dropout 0.3", "linear 10")
+
+    def distance(self, found, expected):
+        largest = max(abs(value) for values in expected.values() for value in values)
+        return max(abs(a - b) for name in expected for a, b in zip(found[name], expected[name])) / largest
+
+    def test_pieces_of_a_batch_are_the_batch(self):
+        for sets in ([], ["protocol.name=local", "protocol.steps=2"], ["protocol.name=coded", "protocol.stragglers=1"]):
+            with self.subTest(sets):
+                sets = [self.LAYERS, "stop.steps=6", *sets]
+                whole, expected = self.run_job(*sets)
+                result, found = self.run_job(*sets, "data.micro_batch=7")  # 24 samples: three of 7 and one of 3
+                self.assertLess(self.distance(found, expected), 1e-5)
+                self.assertAlmostEqual(result["train_loss"], whole["train_loss"], places=5)
+
+    def test_they_repeat_bit_for_bit_on_any_processes(self):
+        sets = [self.LAYERS, "stop.steps=6", "data.micro_batch=7"]
+        digest = self.run_job(*sets)[0]["weights_digest"]
+        for other in ["cluster.shards=3"], ["cluster.nodes=1"]:
+            self.assertEqual(self.run_job(*sets, *other)[0]["weights_digest"], digest)
+
+    def test_a_simulation_has_them_too(self):
+        sets = words([self.LAYERS, "stop.steps=6", "data.micro_batch=5"])
+        played, real = last_json(troupe("simulate", self.job, "--json", *sets)), last_json(troupe("run", self.job, "--quiet", "--json", *sets))
+        self.assertAlmostEqual(played["train_loss"], real["train_loss"], places=6)
+
+    def activations(self, *sets):
+        roles = last_json(troupe("check", self.job, "--json", *words(sets)))["memory"]["roles"]
+        return [item["bytes"] for role in roles for item in role["items"] if item["what"] == "activations"]
+
+    def test_check_expects_the_memory_of_a_piece(self):
+        for whole, piece in zip(self.activations("data.batch=120"), self.activations("data.batch=120", "data.micro_batch=30")):
+            self.assertAlmostEqual(piece / whole, 0.25, delta=0.025)
+
+    def test_pieces_without_a_variance_are_refused(self):
+        for command in "check", "run":
+            self.assertIn("take a larger micro-batch", self.refused(command, self.job, *words(
+                ["data.micro_batch=1", "model.layers=" + list_of("flatten", "linear 4", "batchnorm", "linear 10")])))
+
+
+class Recomputed(Training):
+    BRACES = ["residual {", "linear 24 relu", "dropout 0.2", "linear 12 tanh", "}"] * 4
+    LAYERS = "model.layers=" + list_of("flatten", "linear 12 relu", *BRACES, "linear 10")
+    BLOCKS = "compute.recompute=blocks"
+
+    def test_its_bits_are_those_of_values_that_are_kept(self):
+        for sets in ([], ["data.micro_batch=7"], ["protocol.name=local", "protocol.steps=2"]):
+            with self.subTest(sets):
+                sets = [self.LAYERS, "stop.steps=6", *sets]
+                self.assertEqual(self.run_job(*sets, self.BLOCKS)[0]["weights_digest"], self.run_job(*sets)[0]["weights_digest"])
+
+    def test_a_simulation_may_recompute(self):
+        sets = [self.LAYERS, "stop.steps=6"]
+        losses = [last_json(troupe("simulate", self.job, "--json", *words(each)))["train_loss"] for each in (sets, [*sets, self.BLOCKS])]
+        self.assertEqual(*losses)
+
+    def test_check_expects_less_memory(self):
+        layers = "model.layers=" + list_of("flatten", *["repeat 9 {", "linear 512 relu", "linear 512 tanh", "linear 64", "}"], "linear 10")
+        kept, again = (last_json(troupe("check", self.job, "--json", *words([layers, *each])))["memory"]["workspace_bytes"]
+                       for each in ([], [self.BLOCKS]))
+        self.assertLess(again, 0.4 * kept)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
