@@ -29,9 +29,11 @@ namespace troupe::actors {
 
 namespace {
 
-/// Reads the whole file; the digest is faster than a disk. Where it may be huge, beyond max_data_bytes, it reads as many
-/// blocks as that allows, evenly spread. The path comes from another host, so the reader must not hang on an endless device or an
-/// idle pipe.
+/// So much is read of a file beyond max_data_bytes: blocks that are evenly spread.
+constexpr std::uint64_t most_of_huge = max_data_bytes / 16;
+
+/// Reads the whole file, unless it is huge; the digest is faster than a disk. The path comes from another host, so the reader
+/// must not hang on an endless device or an idle pipe.
 file_probe look_at(const std::filesystem::path& path, bool may_be_huge, const std::stop_token& ends) {
   file_probe seen{.path = path.string()};
   const auto refuse = [&seen](std::string why) {
@@ -55,12 +57,12 @@ file_probe look_at(const std::filesystem::path& path, bool may_be_huge, const st
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> digest(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
   EVP_DigestInit_ex(digest.get(), EVP_sha256(), nullptr);
   std::vector<char> block(1U << 20U);
-  const auto skipped = static_cast<std::streamoff>(huge ? size / max_data_bytes * block.size() : 0); // after each
+  const auto skipped = static_cast<std::streamoff>(huge ? size / most_of_huge * block.size() : 0); // after each
   while (in && seen.bytes <= max_data_bytes && !ends.stop_requested()) {
     in.read(block.data(), static_cast<std::streamsize>(block.size()));
     EVP_DigestUpdate(digest.get(), block.data(), static_cast<std::size_t>(in.gcount()));
     seen.bytes += static_cast<std::uint64_t>(in.gcount());
-    if (skipped > 0)
+    if (in && skipped > 0)
       in.seekg(skipped, std::ios::cur); // behind the end the next block is empty
   }
   if (ends.stop_requested())

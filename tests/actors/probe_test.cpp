@@ -70,7 +70,7 @@ TEST_F(Probe, OfAHugeTextThatStaysOnTheDiskPartsAreRead) {
   const auto seen = look_at();
   EXPECT_EQ(seen.wrong, "");
   EXPECT_EQ(seen.bytes, 2 * max_data_bytes + 5);
-  std::fstream{path, std::ios::in | std::ios::out}.seekp(3 << 20).put('x'); // of three blocks the first is read
+  std::fstream{path, std::ios::in | std::ios::out}.seekp(33 << 20).put('x'); // of 33 blocks the first is read
   EXPECT_NE(look_at().sha256, seen.sha256);
 }
 
