@@ -79,6 +79,12 @@ std::int64_t rows_of_piece(const plan::options& opts) {
   return opts.piece_rows > 0 ? std::min(opts.piece_rows, opts.max_rows) : opts.max_rows;
 }
 
+/// Of a whole step: the shortest.
+std::int64_t rows_of_last_piece(const plan::options& opts) {
+  const auto rest = opts.max_rows % rows_of_piece(opts);
+  return rest == 0 ? rows_of_piece(opts) : rest;
+}
+
 /// What no instruction of a program writes: gaps between slots, and slots that have no gradient.
 void find_untouched(program& p, const parameter_layout& layout, const std::vector<value_id>& gradients) {
   std::int64_t written = 0;
@@ -408,7 +414,7 @@ result<std::unique_ptr<plan>> plan::compile(const model& source, kernels::backen
   for (const auto& n : g.nodes())
     if (opts.training && std::holds_alternative<ops::batchnorm>(n.op)) {
       const auto& x = g.at(n.inputs[0]);
-      if (rows_of_piece(opts) * x.dims.elements() / x.dims[0] < 2) {
+      if (rows_of_last_piece(opts) * x.dims.elements() / x.dims[0] < 2) {
         const auto* what = opts.max_rows > 1 ? "micro-batch" : "batch";
         return error{errc::bad_option,
                      fmt::format("{}: a batch norm needs two values of each channel to have a variance, and a {} "

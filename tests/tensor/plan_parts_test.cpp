@@ -90,11 +90,11 @@ double distance(const std::vector<float>& found, const std::vector<float>& expec
 
 TEST_P(PartsOfModels, AStepInPiecesIsTheStep) {
   const auto m = model::build(GetParam().spec, GetParam().data).value();
-  rig whole{m, {.max_rows = 7}};
-  rig now{m, {.max_rows = 7, .piece_rows = 3}};
-  rig later{m, {.max_rows = 7, .piece_rows = 3}, std::make_unique<tests::deferred_backend>()};
-  rig recorded{m, {.max_rows = 7, .piece_rows = 3, .capture = true}, std::make_unique<tests::deferred_backend>()};
-  for (const std::int64_t rows : {7, 2, 5, 7}) {
+  rig whole{m, {.max_rows = 8}};
+  rig now{m, {.max_rows = 8, .piece_rows = 3}};
+  rig later{m, {.max_rows = 8, .piece_rows = 3}, std::make_unique<tests::deferred_backend>()};
+  rig recorded{m, {.max_rows = 8, .piece_rows = 3, .capture = true}, std::make_unique<tests::deferred_backend>()};
+  for (const std::int64_t rows : {8, 2, 5, 8}) {
     const auto outcome = whole.step(rows);
     for (auto* pieces : {&now, &later, &recorded}) {
       pieces->ready.clear();
@@ -265,6 +265,8 @@ TEST(Plan, ABatchNormNeedsTwoValuesOfAChannel) {
       "layer 2 \"batchnorm\": a batch norm needs two values of each channel to have a variance, and a batch of one row (rows, 4) "
       "has one; take a larger batch, or a \"groupnorm\"");
   EXPECT_NE(plan::compile(m, *queue, {.max_rows = 4, .piece_rows = 1}).error().message.find("take a larger micro-batch"),
+            std::string::npos);
+  EXPECT_NE(plan::compile(m, *queue, {.max_rows = 5, .piece_rows = 4}).error().message.find("take a larger micro-batch"),
             std::string::npos);
   EXPECT_TRUE(plan::compile(m, *queue, {.max_rows = 1, .training = false}));
   EXPECT_TRUE(plan::compile(model::build({{"conv 2 2x2", "batchnorm", "flatten", "linear 3"}}, {{1, 4, 4}, 3}).value(), *queue,
