@@ -18,6 +18,7 @@ enum data_stream : std::uint32_t {
   stream_digits_test,              ///< step = sample
   stream_assignment,               ///< step = 0
   stream_label_noise,              ///< step = sample
+  stream_holdout,                  ///< step = 0
   stream_own_order = 0xDA7B0000,   ///< plus the worker's number; step = epoch
 };
 
