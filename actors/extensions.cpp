@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "tensor/data/holdout.hpp"
+
 namespace troupe::actors {
 
 namespace {
@@ -145,7 +147,9 @@ std::vector<std::string> missing_names(const job& job, const extensions& added) 
   return missing;
 }
 
-result<data_pair> load_data(const job& job, const extensions& added) {
+namespace {
+
+result<data_pair> load_whole(const job& job, const extensions& added) {
   const auto& [name, values] = job.own_data;
   if (name.empty())
     return troupe::load_data(job.data, job.seed);
@@ -157,6 +161,13 @@ result<data_pair> load_data(const job& job, const extensions& added) {
   if (loaded && !(loaded->train && loaded->test && loaded->train->size() > 0 && loaded->test->size() > 0))
     return error{errc::bad_option, fmt::format("{} gave no samples to train with, or none to test with", source_name(name))};
   return loaded;
+}
+
+} // namespace
+
+result<data_pair> load_data(const job& job, const extensions& added) {
+  auto loaded = load_whole(job, added);
+  return loaded ? hold_out(std::move(*loaded), job.data.holdout, job.seed) : loaded;
 }
 
 result<model> build_model(const job& job, const data_format& data, const extensions& added) {

@@ -37,6 +37,7 @@ struct evaluation_point {
   std::uint64_t step = 0, samples = 0;
   double seconds = 0; ///< training time
   double train_loss = 0, test_loss = 0, test_accuracy = 0;
+  std::optional<double> validation_loss{}; ///< of what is held out, if anything is
 };
 
 /// How a run ended. `parameters` are the final ones, flat, on the host: the newest if the run was interrupted, those of its last

@@ -142,6 +142,7 @@ boost::json::object check_json(const prepared_job& p, const job_cost& cost) {
           {"data",
            {{"train_samples", train.size()},
             {"test_samples", p.data.test->size()},
+            {"validation_samples", p.data.validation ? p.data.validation->size() : 0},
             {"sample", boost::json::value_from(train.sample().extents())},
             {"classes", train.classes()},
             {"scaling", scaling_text(p.data.scaling)},
@@ -183,7 +184,8 @@ void print_for_people(const prepared_job& p, const job_cost& cost, const std::st
   for (const config::resolved_value& v : p.config.values)
     rows.push_back({v.key, v.from, config::to_text(v.resolved)});
   fmt::print("{}\n", table(rows));
-  fmt::print("data: {} training and {} test samples of {}, {} classes\n", p.data.train->size(), p.data.test->size(),
+  const auto held_out = p.data.validation ? fmt::format(", {} held out,", p.data.validation->size()) : "";
+  fmt::print("data: {} training{} and {} test samples of {}, {} classes\n", p.data.train->size(), held_out, p.data.test->size(),
              p.data.train->sample().to_string(), p.data.train->classes());
   if (const data_scaling& scaling = p.data.scaling; !scaling.mean.empty())
     fmt::print("scaled: {}; mean {}, deviation {}\n", scaling_text(scaling), numbers_text(scaling.mean),

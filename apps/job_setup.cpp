@@ -19,6 +19,7 @@
 #include "apps/report.hpp"
 #include "apps/weights_file.hpp"
 #include "kernels/backend.hpp"
+#include "tensor/data/holdout.hpp"
 #include "tensor/safetensors.hpp"
 
 namespace troupe::apps {
@@ -100,18 +101,21 @@ config::checked<model> build_model(config::loaded_job& job, const data_format& d
 }
 
 data_facts known_facts(const data_spec& spec) {
+  data_facts out;
   if (spec.source == "digits")
-    return {.format = data_format{{1, 28, 28}, 10}, .size = spec.train_samples, .test_size = spec.test_samples};
-  if (spec.source == "cifar10")
-    return {.format = data_format{{3, 32, 32}, 10}, .size = 50'000};
-  return {.format = std::nullopt};
+    out = {.format = data_format{{1, 28, 28}, 10}, .size = spec.train_samples, .test_size = spec.test_samples};
+  else if (spec.source == "cifar10")
+    out = {.format = data_format{{3, 32, 32}, 10}, .size = 50'000};
+  out.validation_size = std::min(held_out(spec.holdout, out.size), out.size - 1);
+  out.size -= out.validation_size;
+  return out;
 }
 
 std::int64_t sample_count(const data_spec& spec, const data_pair& data) {
   if (data.train)
-    return data.train->size() + data.test->size();
+    return data.train->size() + data.test->size() + (data.validation ? data.validation->size() : 0);
   const auto facts = known_facts(spec);
-  return facts.size + facts.test_size;
+  return facts.size + facts.test_size + facts.validation_size;
 }
 
 bool wants_accelerators(const actors::compute_spec& compute) {

@@ -29,6 +29,7 @@ struct data_facts {
   std::optional<data_format> format; ///< none: only the files tell
   std::int64_t size = 60'000;        ///< training samples; of files, how many they usually have
   std::int64_t test_size = 10'000;
+  std::int64_t validation_size = 0; ///< held out of the training samples
 };
 data_facts known_facts(const data_spec& spec);
 

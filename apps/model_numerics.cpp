@@ -271,7 +271,10 @@ public:
     };
     const auto train = evaluate_on(shop_.data.train, std::min(shop_.job.evaluate.train_samples, shop_.data.train->size()));
     const auto test = evaluate_on(shop_.data.test, shop_.data.test->size());
-    return {.train_loss = train.loss, .test_loss = test.loss, .test_accuracy = test.accuracy};
+    sim::evaluation out{.train_loss = train.loss, .test_loss = test.loss, .test_accuracy = test.accuracy};
+    if (const auto& held_out = shop_.data.validation)
+      out.validation_loss = evaluate_on(held_out, held_out->size()).loss;
+    return out;
   }
 
 private:

@@ -110,8 +110,10 @@ void run_display::on_evaluation(const actors::evaluation_point& e) {
   if (!quiet_ && terminal_)
     draw();
   else if (!quiet_)
-    say("step {:<7} epoch {:.2f}  evaluated: train loss {:.4f}, test loss {:.4f}, test accuracy {:.4f}  ({:.1f} s)\n", e.step,
-        static_cast<double>(e.samples) / static_cast<double>(data_size_), e.train_loss, e.test_loss, e.test_accuracy, e.seconds);
+    say("step {:<7} epoch {:.2f}  evaluated: train loss {:.4f}{}, test loss {:.4f}, test accuracy {:.4f}  ({:.1f} s)\n", e.step,
+        static_cast<double>(e.samples) / static_cast<double>(data_size_), e.train_loss,
+        e.validation_loss ? fmt::format(", validation loss {:.4f}", *e.validation_loss) : "", e.test_loss, e.test_accuracy,
+        e.seconds);
   boost::json::object line{{"kind", "evaluation"}};
   const auto fields = to_json(e);
   line.insert(fields.begin(), fields.end());

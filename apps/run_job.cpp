@@ -138,6 +138,9 @@ boost::json::object to_json(const config::loaded_job& loaded, const job_outcome&
   out["train_loss"] = number_or_null(evaluated, evaluated ? r.last->train_loss : 0);
   out["test_loss"] = number_or_null(evaluated, evaluated ? r.last->test_loss : 0);
   out["test_accuracy"] = number_or_null(evaluated, evaluated ? r.last->test_accuracy : 0);
+  out["validation_loss"] = nullptr;
+  if (evaluated && r.last->validation_loss)
+    out["validation_loss"] = finite_or_null(*r.last->validation_loss);
   out["target_reached"] = value_or_null(job.stop.target_accuracy > 0, r.target_reached);
   out["time_to_target_s"] = number_or_null(r.time_to_target_s.has_value(), r.time_to_target_s.value_or(0));
   out["bytes_sent"] = r.bytes_sent;

@@ -28,12 +28,15 @@ inline double fraction_done(const actors::job& job, const actors::progress& now)
 
 /// The keys that logs, the console and the web page share.
 inline boost::json::object to_json(const actors::evaluation_point& e) {
-  return {{"step", e.step},
-          {"samples", e.samples},
-          {"seconds", e.seconds},
-          {"train_loss", finite_or_null(e.train_loss)},
-          {"test_loss", finite_or_null(e.test_loss)},
-          {"test_accuracy", finite_or_null(e.test_accuracy)}};
+  boost::json::object out{{"step", e.step},
+                          {"samples", e.samples},
+                          {"seconds", e.seconds},
+                          {"train_loss", finite_or_null(e.train_loss)},
+                          {"test_loss", finite_or_null(e.test_loss)},
+                          {"test_accuracy", finite_or_null(e.test_accuracy)}};
+  if (e.validation_loss)
+    out["validation_loss"] = finite_or_null(*e.validation_loss);
+  return out;
 }
 
 } // namespace troupe::apps

@@ -120,6 +120,9 @@ boost::json::object to_json(const config::loaded_job& loaded, const simulation& 
   out["train_loss"] = number_or_null(evaluated, last.train_loss);
   out["test_loss"] = number_or_null(evaluated, last.test_loss);
   out["test_accuracy"] = number_or_null(evaluated && loaded.numerics == "model", last.test_accuracy);
+  out["validation_loss"] = nullptr;
+  if (evaluated && r.curve.back().found.validation_loss)
+    out["validation_loss"] = finite_or_null(*r.curve.back().found.validation_loss);
   out["target_reached"] = value_or_null(job.stop.target_accuracy > 0, r.target_reached);
   out["time_to_target_s"] = number_or_null(r.target_reached, static_cast<double>(r.time_to_target) * 1e-9);
   out["communication_period"] = r.period;

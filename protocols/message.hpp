@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -359,6 +360,7 @@ struct evaluated {
   double train_loss = 0, test_loss = 0, test_accuracy = 0;
   nanoseconds at = 0;
   std::vector<std::pair<member, step_count>> made{}; ///< decentralized: by each worker that was asked
+  std::optional<double> validation_loss{};           ///< of what is held out, if anything is
   friend bool operator==(const evaluated&, const evaluated&) = default;
 };
 

@@ -69,6 +69,8 @@ std::map<std::string, std::string> checkpoint_facts(const job& job) {
       facts["data.stride"] = fmt::format("{}", job.data.stride);
     }
   }
+  if (job.data.holdout != 0)
+    facts["evaluate.holdout"] = fmt::format("{}", job.data.holdout);
   const optimizer_spec& optimizer = job.optimizer;
   const auto fact = [&facts](const char* name, const auto& value) {
     facts[std::string("optimizer.") + name] = fmt::format("{}", value);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -178,6 +179,7 @@ struct evaluation {
   double train_loss = 0, test_loss = 0, test_accuracy = 0;
   stays_here<kernels::buffer> parameters;
   std::vector<std::pair<protocols::member, protocols::step_count>> made = {}; ///< decentralized
+  std::optional<double> validation_loss = {};                                 ///< of what is held out, if anything is
 };
 
 /// Takes pushes and the lead's orders: a shard, an aggregator, or the proxy of a remote one.

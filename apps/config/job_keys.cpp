@@ -169,6 +169,8 @@ void add_ends(key_list& keys) {
              "samples between evaluations; default, without every_s: an epoch", true);
   TROUPE_KEY(e, "every_s", above_zero, job.evaluate.every_s, "training seconds between evaluations", true);
   TROUPE_KEY(e, "train_samples", (integer{1}), job.evaluate.train_samples, "how many training samples give train_loss");
+  TROUPE_KEY(e, "holdout", (real{.least = 0, .most = 1, .open_most = true}), job.data.holdout,
+             "share of the training samples, drawn by the seed, that is not trained with but evaluated: validation_loss");
   const std::string s = "stop";
   TROUPE_KEY(s, "epochs", above_zero, job.stop.epochs, "the first limit of [stop] that is reached ends the job", true);
   TROUPE_KEY(s, "steps", (integer{1}), job.stop.steps, "versions of the parameters", true);

@@ -104,11 +104,13 @@ void cluster::coordinator_role::on_evaluated(const evaluated& found) {
   const bool known =
       !in.result_.curve.empty() && machine.held_version() <= in.result_.curve.back().ver; // by the last coordinator
   if (!effects.empty() && !in.ended_ && !known)
-    in.result_.curve.push_back(
-        {found.at,
-         machine.held_version(),
-         machine.held_samples(),
-         {.train_loss = found.train_loss, .test_loss = found.test_loss, .test_accuracy = found.test_accuracy}});
+    in.result_.curve.push_back({found.at,
+                                machine.held_version(),
+                                machine.held_samples(),
+                                {.train_loss = found.train_loss,
+                                 .test_loss = found.test_loss,
+                                 .test_accuracy = found.test_accuracy,
+                                 .validation_loss = found.validation_loss}});
   perform(effects);
 }
 
@@ -221,7 +223,8 @@ void cluster::evaluator_role::evaluate(version ver, const tensor& parameters, st
                     .test_loss = by.test_loss,
                     .test_accuracy = by.test_accuracy,
                     .at = in.clock_.now(),
-                    .made = std::move(made)};
+                    .made = std::move(made),
+                    .validation_loss = by.validation_loss};
   in.send(the_evaluator, the_coordinator, *found);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -90,6 +91,7 @@ public:
 
 struct evaluation {
   double train_loss = 0, test_loss = 0, test_accuracy = 0;
+  std::optional<double> validation_loss{}; ///< of what is held out, if anything is
 };
 
 /// One simulated job's mathematics.

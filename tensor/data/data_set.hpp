@@ -37,6 +37,7 @@ struct data_spec {
   std::int64_t vocabulary_size = 0;      ///< tokens: ids are below it
   std::int64_t context = 64, stride = 0; ///< text, tokens: ids of a sample; from one to the next, 0: context
   std::int64_t train_samples = 20000, test_samples = 2000; ///< digits: how many are drawn
+  double holdout = 0; ///< the part of the training set that is kept for validation: holdout.hpp
   /// The most rows that are computed at once.
   std::int64_t piece_rows() const { return micro_batch > 0 ? std::min(micro_batch, batch) : batch; }
   friend bool operator==(const data_spec&, const data_spec&) = default;
@@ -68,7 +69,8 @@ struct data_scaling {
 struct data_pair {
   std::shared_ptr<const data_set> train, test;
   data_scaling scaling{};
-  std::shared_ptr<const vocabulary> words{}; ///< of a text; null: its ids are not known to stand for anything
+  std::shared_ptr<const vocabulary> words{};    ///< of a text; null: its ids are not known to stand for anything
+  std::shared_ptr<const data_set> validation{}; ///< what is held out of the training set; null: nothing
 };
 
 /// Reads or draws both sets; both are scaled by the training set's statistics. `seed` keys what digits draws and which labels are

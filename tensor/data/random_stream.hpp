@@ -19,6 +19,7 @@ enum data_stream : std::uint32_t {
   stream_assignment,               ///< step = 0
   stream_label_noise,              ///< step = sample
   stream_augmentation,             ///< step = epoch, a block a sample
+  stream_holdout,                  ///< step = 0
   stream_own_order = 0xDA7B0000,   ///< plus the worker's number; step = epoch
 };
 

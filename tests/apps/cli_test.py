@@ -466,7 +466,7 @@ class Check(Case):
         self.assertEqual([p["shape"] for p in report["model"]["shapes"]], [[10, 784], [10]])
         [mean], [deviation] = report["data"].pop("mean"), report["data"].pop("deviation")
         self.assertTrue(0.05 < mean < 0.3 < 4 * deviation < 2, (mean, deviation))  # of pixels / 255, most of them black
-        self.assertEqual(report["data"], {"train_samples": 200, "test_samples": 100, "sample": [1, 28, 28], "classes": 10,
+        self.assertEqual(report["data"], {"train_samples": 200, "test_samples": 100, "validation_samples": 0, "sample": [1, 28, 28], "classes": 10,
                                           "scaling": "(x - mean) / deviation, one pair a channel, x = pixel / 255"})
         # forward and the gradient of the weights; the input needs none
         self.assertGreaterEqual(report["flops_per_sample"], 2 * 2 * 7840)

@@ -156,5 +156,42 @@ class Recomputed(Training):
         self.assertLess(again, 0.4 * kept)
 
 
+class HeldOut(Training):
+    def test_what_is_held_out_is_not_trained_with_and_evaluated(self):
+        sets = ["evaluate.holdout=0.25", "stop.steps=", "stop.epochs=2"]
+        log = self.folder / "log"
+        result, _ = self.run_job(*sets, flags=("--log", log))
+        self.assertEqual((result["samples"], result["epochs"]), (2 * 360, 2))
+        losses = [line["validation_loss"] for line in map(json.loads, log.read_text().splitlines()) if line["kind"] == "evaluation"]
+        self.assertEqual((len(losses), losses[-1]), (2, result["validation_loss"]))
+        self.assertNotIn(result["validation_loss"], (result["test_loss"], result["train_loss"]))
+        self.assertEqual(self.run_job(*sets, "cluster.nodes=1", "cluster.shards=1")[0]["weights_digest"], result["weights_digest"])
+        data = last_json(troupe("check", self.job, "--json", *words(sets)))["data"]
+        self.assertEqual((data["train_samples"], data["validation_samples"]), (360, 120))
+
+    def test_what_only_the_held_out_could_teach_is_not_learnt(self):
+        # Each row has a feature of its own, so a model that sees it once too often knows its label by heart.
+        rows = [",".join(["1" if i == j else "0" for j in range(40)] + [str(i * i % 7 % 2)]) for i in range(40)]
+        file = self.write("rows.csv", "\n".join(rows) + "\n")
+        sets = ["data.source=csv", f"data.path={file}", f"data.test_path={file}", "data.train_samples=", "data.test_samples=", "data.batch=4",
+                'model.layers=["linear 2"]', "stop.steps=400"]
+        self.assertLess(self.run_job(*sets)[0]["test_loss"], 0.05)
+        result, _ = self.run_job(*sets, "evaluate.holdout=0.5")
+        self.assertLess(result["train_loss"], 0.05)
+        self.assertGreater(result["validation_loss"], 0.5)
+
+    def test_a_simulation_holds_the_same_out(self):
+        sets = ["evaluate.holdout=0.25", "stop.steps=8"]
+        real, played = self.run_job(*sets)[0], last_json(troupe("simulate", self.job, "--json", *words(sets)))
+        self.assertAlmostEqual(played["validation_loss"], real["validation_loss"], places=6)
+        quadratic = last_json(troupe("simulate", self.job, "--json", *words(["evaluate.holdout=0.25", "stop.steps=", "stop.epochs=2",
+                                                                              "simulate.numerics=quadratic", "inject.step_ms=10"])))
+        self.assertEqual(quadratic["samples"], 2 * 360)
+
+    def test_a_share_that_leaves_nothing_is_refused(self):
+        for command in "check", "run":
+            self.assertIn("leaves none to train with", self.refused(command, self.job, *words(["evaluate.holdout=0.9999"])))
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)

@@ -332,8 +332,8 @@ void coordinator_state::on_evaluation(const evaluation& msg) {
   const bool comes_again = clock_.running() || (!interruption_.begun() && msg.ver != machine_->held_version());
   if (finishing_ || comes_again)
     return;
-  auto effects =
-      machine_->on(protocols::evaluated{msg.ver, msg.train_loss, msg.test_loss, msg.test_accuracy, clock_.now(), msg.made});
+  auto effects = machine_->on(protocols::evaluated{msg.ver, msg.train_loss, msg.test_loss, msg.test_accuracy, clock_.now(),
+                                                   msg.made, msg.validation_loss});
   progress_.evaluated();
   std::optional<protocols::step_count> heard; // steps of which the lead has not heard are in it
   if (decentralized_)

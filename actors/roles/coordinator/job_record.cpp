@@ -28,8 +28,9 @@ void job_record::take_over(const protocols::lead_report& said, const lead_tally&
 const evaluation_point& job_record::evaluated_before(const evaluation& msg, const held_point& held) {
   evaluated_ = msg.ver;
   result.weights_step = held.ver.value;
-  result.last = evaluation_point{held.ver.value, held.samples,  static_cast<double>(held.trained) * 1e-9,
-                                 msg.train_loss, msg.test_loss, msg.test_accuracy};
+  result.last = evaluation_point{held.ver.value,     held.samples,  static_cast<double>(held.trained) * 1e-9,
+                                 msg.train_loss,     msg.test_loss, msg.test_accuracy,
+                                 msg.validation_loss};
   return *result.last;
 }
 
@@ -90,7 +91,8 @@ const evaluation_point& job_record::evaluated(const evaluation& msg, std::option
     result.samples = heard->samples;
   }
   result.weights_step = heard ? result.steps : msg.ver.value;
-  result.last = evaluation_point{*result.weights_step, result.samples, seconds, msg.train_loss, msg.test_loss, msg.test_accuracy};
+  result.last = evaluation_point{*result.weights_step, result.samples,     seconds, msg.train_loss, msg.test_loss,
+                                 msg.test_accuracy,    msg.validation_loss};
   if (target_reached && !result.target_reached) {
     result.target_reached = true;
     result.time_to_target_s = seconds;

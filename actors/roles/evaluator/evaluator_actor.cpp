@@ -19,13 +19,18 @@ constexpr std::uint64_t floats_per_piece = 128 * 1024;
 } // namespace
 
 evaluator_state::evaluator_state(measured_pointer<evaluator_actor> self, evaluator_setup setup)
-    : self_(self), setup_(std::move(setup)), host_queue_(setup_.queue->on_host() ? setup_.queue : kernels::open_backend({})),
-      test_(setup_.data.test, 0, [queue = setup_.queue](std::size_t bytes) { return queue->allocate_host(bytes); }),
-      train_(setup_.data.train, 0, [queue = setup_.queue](std::size_t bytes) { return queue->allocate_host(bytes); }) {
+    : self_(self), setup_(std::move(setup)), host_queue_(setup_.queue->on_host() ? setup_.queue : kernels::open_backend({})) {
+  const auto add = [this](const std::shared_ptr<const data_set>& set, std::int64_t samples) {
+    portions_.push_back({{set, 0, [queue = setup_.queue](std::size_t bytes) { return queue->allocate_host(bytes); }}, samples});
+  };
+  const auto& data = setup_.data;
+  add(data.test, data.test->size());
+  add(data.train, std::min(setup_.train_samples, data.train->size()));
+  if (data.validation)
+    add(data.validation, data.validation->size());
   end_with_reason(*self, std::string{setup_.queue->name()});
   plan_ = value_or_throw(plan::compile(*setup_.net, *setup_.queue,
                                        {.max_rows = setup_.batch_rows, .training = false, .capture = !setup_.queue->on_host()}));
-  setup_.train_samples = std::min(setup_.train_samples, setup_.data.train->size());
 }
 
 evaluator_actor::behavior_type evaluator_state::make_behavior() {
@@ -56,7 +61,7 @@ evaluator_actor::behavior_type evaluator_state::make_behavior() {
       [this](evaluations_query) { return results_; },
       [this](compute_finished) {
         const auto& outcome = plan_->outcome();
-        auto& sum = done_ <= test_.data().size() ? of_test_ : of_train_;
+        auto& sum = portions_[now_];
         sum.loss_sum += outcome.loss_sum;
         sum.counted += outcome.counted;
         sum.correct += outcome.correct;
@@ -117,22 +122,20 @@ void evaluator_state::evaluate(protocols::version ver, kernels::buffer parameter
     on_queue_ = setup_.queue->allocate(parameters_.bytes());
     setup_.queue->upload(on_queue_.data(), parameters_.data(), parameters_.bytes());
   }
-  done_ = 0;
-  of_test_ = of_train_ = {};
+  now_ = 0;
+  for (auto& each : portions_)
+    each.done = each.counted = each.correct = 0, each.loss_sum = 0;
   next_batch();
 }
 
 void evaluator_state::next_batch() {
-  auto tests = test_.data().size();
-  if (done_ == tests + setup_.train_samples) {
+  if (portions_[now_].done == portions_[now_].samples && ++now_ == portions_.size()) {
     finish();
     return;
   }
-  bool testing = done_ < tests;
-  auto begin = testing ? done_ : done_ - tests;
-  auto end = std::min(begin + setup_.batch_rows, testing ? tests : setup_.train_samples);
-  rows_ = (testing ? test_ : train_).load_in_order(begin, end);
-  done_ += rows_.rows;
+  auto& from = portions_[now_];
+  rows_ = from.loader.load_in_order(from.done, std::min(from.done + setup_.batch_rows, from.samples));
+  from.done += rows_.rows;
   step_args args;
   args.parameters = on_queue_.as<const float>();
   args.x = rows_.x.data();
@@ -147,13 +150,12 @@ void evaluator_state::finish() {
   self_->doing.enter("idle");
   evaluated_ = {ver_, parameters_};
   std::exchange(span_, {}).end();
-  auto mean = [](double sum, std::int64_t counted) { return counted > 0 ? sum / static_cast<double>(counted) : 0; };
-  evaluation found{ver_,
-                   mean(of_train_.loss_sum, of_train_.counted),
-                   mean(of_test_.loss_sum, of_test_.counted),
-                   mean(static_cast<double>(of_test_.correct), of_test_.counted),
-                   {},
-                   made_};
+  const auto& test = portions_[0];
+  evaluation found{
+      ver_, portions_[1].mean(portions_[1].loss_sum), test.mean(test.loss_sum), test.mean(static_cast<double>(test.correct)), {},
+      made_};
+  if (portions_.size() > 2)
+    found.validation_loss = portions_[2].mean(portions_[2].loss_sum);
   if (results_.size() == most_held_points)
     results_.erase(results_.begin());
   results_.push_back(found);

@@ -27,10 +27,11 @@ struct evaluator_setup {
   tracer_ptr trace{};
 };
 
-/// Evaluates every version that is sent to it, test set first, and reports to the coordinator. In a decentralized job it averages
-/// the replicas of the plan's workers by their weights, leaving out workers that die meanwhile. It enqueues one batch at a time;
-/// the completion requests the next, so no thread waits. Spawn it detached on a CPU. Its input and reports are in host memory, on
-/// a device too. It keeps the parameters that it has evaluated for a coordinator in another process.
+/// Evaluates every version that is sent to it, test set first, then what is held out, and reports to the coordinator. In a
+/// decentralized job it averages the replicas of the plan's workers by their weights, leaving out workers that die meanwhile. It
+/// enqueues one batch at a time; the completion requests the next, so no thread waits. Spawn it detached on a CPU. Its input and
+/// reports are in host memory, on a device too. It keeps the parameters that it has evaluated for a coordinator in another
+/// process.
 class evaluator_state {
 public:
   static inline const char* name = "troupe.evaluator";
@@ -40,9 +41,13 @@ public:
   const std::shared_ptr<kernels::backend>& queue() const { return setup_.queue; }
 
 private:
-  struct tally {
+  /// The first samples of a set, and what was found so far.
+  struct portion {
+    batch_loader loader;
+    std::int64_t samples = 0, done = 0;
     double loss_sum = 0;
     std::int64_t counted = 0, correct = 0;
+    double mean(double sum) const { return counted > 0 ? sum / static_cast<double>(counted) : 0; }
   };
 
   using collection = protocols::replica_collection<kernels::buffer>;
@@ -60,7 +65,7 @@ private:
   evaluator_setup setup_;
   std::unique_ptr<plan> plan_;
   std::shared_ptr<kernels::backend> host_queue_; ///< for averages
-  batch_loader test_, train_;
+  std::vector<portion> portions_;                ///< test, train, and if there is one, validation
   peers_ptr peers_;
   collection collection_;
   // the evaluation under way
@@ -72,8 +77,7 @@ private:
   std::pair<protocols::version, kernels::buffer> evaluated_;              ///< the last that were
   std::vector<evaluation> results_;                                       ///< the last of them, without parameters
   batch rows_;
-  std::int64_t done_ = 0; ///< of the test set, then of the training samples
-  tally of_test_, of_train_;
+  std::size_t now_ = 0; ///< the portion that it is at
 };
 
 using evaluator_impl = measured_impl<evaluator_actor, drain_before_exit<evaluator_actor, evaluator_state, evaluator_setup>>;
