@@ -2,7 +2,13 @@
 // What the operator may ask of a running job, and how its trace is collected.
 #include "tests/actors/scripted_nodes.hpp"
 
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <thread>
+
 #include <caf/event_based_actor.hpp>
+#include <fmt/format.h>
 
 #include "tests/protocols/added_protocol.hpp"
 
@@ -117,6 +123,60 @@ TEST_F(Coordinator, WhatASlowNodeHasSaidIsHandedOnBeforeWhoeverAskedGivesUp) {
   EXPECT_THAT(begins_of((*all)[2]), ElementsAre(20));
   EXPECT_THAT(seen->events, testing::Contains(HasSubstr("the trace lacks what node-1 did")));
   caf::anon_send_exit(person, caf::exit_reason::kill);
+}
+
+/// Manifests are written on threads of their own.
+class Checkpoints : public Coordinator {
+protected:
+  Checkpoints() {
+    auto pattern = (std::filesystem::temp_directory_path() / "troupe-checkpoints-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr)
+      throw std::runtime_error("no folder for the test: " + pattern);
+    folder = pattern;
+    job.checkpoint = {.dir = folder.string(), .every_steps = 10};
+    job.cluster.shards = 2;
+    job.stop.epochs = 100;
+  }
+  ~Checkpoints() override { std::filesystem::remove_all(folder); }
+
+  void saved(std::uint32_t shard, std::uint64_t ver) {
+    std::filesystem::create_directories(folder / fmt::format("step-{}", ver));
+    say(file_saved{
+        .index = shard, .ver = {ver}, .lead = shard == 0 ? std::vector<std::uint64_t>{1} : std::vector<std::uint64_t>{}});
+  }
+  /// Until the user has been told of so many.
+  void await_events(std::size_t count) {
+    while (seen->events.size() < count) {
+      run();
+      std::this_thread::yield();
+    }
+  }
+  std::vector<std::uint64_t> ordered() const {
+    std::vector<std::uint64_t> out;
+    for (const auto& each : scripts[0]->all<protocols::checkpoint_order>())
+      out.push_back(each.at.value);
+    return out;
+  }
+
+  std::filesystem::path folder;
+};
+
+TEST_F(Checkpoints, OneThatIsWholeAfterANewerOneIsRemovedAndHoldsUpNothing) {
+  begin();
+  EXPECT_THAT(ordered(), ElementsAre(10));
+  saved(0, 10);
+  close_round(12, 120);
+  say(save_order{}); // of the next version
+  saved(0, 13);
+  saved(1, 13);
+  await_events(1);
+  EXPECT_THAT(seen->events, ElementsAre(HasSubstr("checkpoint " + folder.string() + "/step-13")));
+  EXPECT_TRUE(std::filesystem::exists(folder / "step-10"));
+  saved(1, 10);
+  await_events(2);
+  EXPECT_THAT(seen->events.back(), HasSubstr("no checkpoint of step 10: that of step 13 was whole before"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "step-10"));
+  EXPECT_EQ(ordered().back(), 20U);
 }
 
 TEST_F(Coordinator, OrdersGoToTheNodeOfTheRole) {

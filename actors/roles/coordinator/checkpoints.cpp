@@ -113,7 +113,7 @@ void checkpoints::on(const file_saved& msg) {
     ordered_.reset();
     at_once_ = false;
   }
-  if (newest_ && msg.ver <= *newest_)
+  if (newest_ && msg.ver <= *newest_ && !open_.contains(msg.ver))
     return;
   unfinished& its = open(msg.ver);
   if (msg.of_worker)
@@ -177,7 +177,9 @@ void checkpoints::write_manifest_of(protocols::version ver) {
   }
   for (const protocols::member& who : its.asked)
     add(its.workers.at(who));
-  if (error.empty() && what.lead.empty())
+  if (newest_ && ver < *newest_) // no file of it is written any more, so nothing of it stays
+    error = fmt::format("that of step {} was whole before", newest_->value);
+  else if (error.empty() && what.lead.empty())
     error = "the lead's shard has not told how the job goes on";
   std::optional<protocols::version> oldest;
   if (kept_.size() >= spec_.keep)
@@ -225,9 +227,9 @@ void checkpoints::on(const manifest_written& msg) {
     return true;
   });
   const auto due = spec_.every_steps == 0 ? 0 : step_.value / spec_.every_steps * spec_.every_steps;
-  if (due > msg.ver.value && !ordered_)
+  if (due > std::max(msg.ver, newest_.value_or(msg.ver)).value && !ordered_)
     setup_.observer->on_event(fmt::format("no checkpoint of step {}: that of step {} took too long", due, msg.ver.value));
-  if (then_ && !awaits(last_step_))
+  if (then_ && !awaits(last_step_) && open_.empty())
     return std::exchange(then_, {})();
   finish_complete();
   order_next();
@@ -260,7 +262,7 @@ void checkpoints::held(protocols::version ver) {
 }
 
 void checkpoints::when_saved(protocols::version ver, std::chrono::seconds patience, std::function<void()> then) {
-  if (!awaits(ver))
+  if (!awaits(ver) && open_.empty())
     return then();
   last_step_ = ver;
   then_ = std::move(then);

@@ -20,7 +20,7 @@ namespace troupe::actors {
 
 /// A checkpoint is ordered for a version; each shard writes its file of that version, and so does each worker that keeps
 /// something between rounds; then a manifest is written on a thread of its own, and of this run's checkpoints the oldest beyond
-/// `keep` is removed. One is ordered at a time; a hold may add another. A failure costs that checkpoint and a line. Where each
+/// `keep` is removed. One is ordered at a time; a hold may add another. One that is whole after a newer one is removed. A failure costs that checkpoint and a line. Where each
 /// shard applies pushes alone, an order is for the version that it has.
 ///
 /// Part of the coordinator, and used on its thread alone.
@@ -52,7 +52,7 @@ public:
   /// What it had not written is never written; a lead that takes over does not know what the last one was to mark.
   void shard_lost(std::uint32_t shard);
 
-  /// Calls `then` once none of this version, or of a later one, is on its way to the disk any more; or when that takes too long.
+  /// Calls `then` once that of this version is on the disk and none is on its way there any more; or when that takes too long.
   void when_saved(protocols::version ver, std::chrono::seconds patience, std::function<void()> then);
 
 private:
