@@ -63,7 +63,7 @@ TEST(JobFile, FilesThatComeWithTheProgramAreAccepted) {
     EXPECT_EQ(loaded->job.name, entry.path().stem());
     ++found;
   }
-  EXPECT_GE(found, 17u);
+  EXPECT_GE(found, 21u);
 }
 
 TEST(JobFile, EveryProtocolHasAJob) {
