@@ -576,25 +576,6 @@ class Check(Case):
         message = self.refused("check", self.job, "--set", "compute.precision=bf16")
         self.assertIn('--set compute.precision: compute.precision = "bf16" is for GPUs', message)
 
-    def test_files_that_come_with_the_program_pass(self):
-        self.assertEqual(troupe("check", SOURCE / "config/quickstart.toml").returncode, 0)
-        data = pathlib.Path(os.environ.get("TROUPE_DATA", SOURCE / "../shared/data"))
-        mnist, text = data / "mnist", data / "tinyshakespeare/input.txt"
-        cifar10, tokens = self.folder / "cifar10", self.folder / "tokens.bin"
-        cifar10.mkdir()
-        for name in [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]:
-            (cifar10 / f"{name}.bin").write_bytes((bytes([3]) + bytes(range(256)) * 12) * 4)
-        tokens.write_bytes(bytes(2 * 3000))
-        found = {"cifar10-resnet20": (cifar10, []), "gpt2-124m": (tokens, ["--set", f"data.test_path={tokens}"]),
-                 "gpt-char": (text, []), "lstm-char": (text, [])}
-        for file in sorted((SOURCE / "config").rglob("*.toml")):
-            path, more = found.get(file.stem, (mnist, []))
-            if path.exists() and file.stem not in ("quickstart", "cluster"):
-                done = troupe("check", file, "--set", f"data.path={path}", *more)
-                self.assertEqual(done.returncode, 0, done)
-        if not (mnist.exists() and text.exists()):
-            self.skipTest(f"no MNIST or no text in {data}; TROUPE_DATA names the folder that holds them")
-
 
 class Node(Case):
     def test_a_name_that_the_file_lacks_is_refused(self):

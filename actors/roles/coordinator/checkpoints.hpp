@@ -20,8 +20,8 @@ namespace troupe::actors {
 
 /// A checkpoint is ordered for a version; each shard writes its file of that version, and so does each worker that keeps
 /// something between rounds; then a manifest is written on a thread of its own, and of this run's checkpoints the oldest beyond
-/// `keep` is removed. One is ordered at a time; a hold may add another. One that is whole after a newer one is removed. A failure costs that checkpoint and a line. Where each
-/// shard applies pushes alone, an order is for the version that it has.
+/// `keep` is removed. One is ordered at a time; a hold may add another. One that is whole after a newer one is removed. A failure
+/// costs that checkpoint and a line. Where each shard applies pushes alone, an order is for the version that it has.
 ///
 /// Part of the coordinator, and used on its thread alone.
 class checkpoints {
