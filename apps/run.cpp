@@ -190,7 +190,7 @@ int execute(const run_options& options) {
   }
   if (auto wrong = go_on(options, *prepared); !wrong.empty())
     return refuse({std::move(wrong)});
-  prepared->data.train = prepared->data.test = nullptr; // each node reads its own
+  prepared->data = {.train = {}, .test = {}, .words = std::move(prepared->data.words)}; // each node reads its own samples
   if (options.detach)
     return leave_alone(options, submit_detached(*prepared->cluster, prepared->config, roles), prepared->config.job.name);
 
