@@ -19,6 +19,7 @@
 
 #include "kernels/assert.hpp"
 #include "tensor/weights_names.hpp"
+#include "tensor/whole_file.hpp"
 
 namespace troupe {
 
@@ -38,54 +39,6 @@ std::uint64_t slot_bytes(const parameter_slot& slot) {
 error io_error(const std::string& path, std::string_view doing, int code) {
   return {errc::io, fmt::format("{}: cannot {}: {}", path, doing, std::strerror(code))};
 }
-
-/// A file descriptor that closes itself.
-class file {
-public:
-  explicit file(int descriptor) : descriptor_(descriptor) {}
-  file(const file&) = delete;
-  file& operator=(const file&) = delete;
-  ~file() { close(); }
-
-  bool is_open() const { return descriptor_ >= 0; }
-  int get() const { return descriptor_; }
-  /// 0 or errno: a full disk may show only here.
-  int close() { return descriptor_ >= 0 && ::close(std::exchange(descriptor_, -1)) != 0 ? errno : 0; }
-
-  /// 0 or errno.
-  int write_all(const void* data, std::size_t bytes) const {
-    const auto* at = static_cast<const char*>(data);
-    while (bytes > 0) {
-      auto written = ::write(descriptor_, at, bytes);
-      if (written < 0 && errno != EINTR)
-        return errno;
-      const auto done = static_cast<std::size_t>(std::max<ssize_t>(written, 0));
-      at += done;
-      bytes -= done;
-    }
-    return 0;
-  }
-
-  /// Whether all of [offset, offset + bytes) was there.
-  bool read_at(void* data, std::size_t bytes, std::uint64_t offset) const {
-    auto* at = static_cast<char*>(data);
-    while (bytes > 0) {
-      auto got = ::pread(descriptor_, at, bytes, static_cast<off_t>(offset));
-      if (got < 0 && errno == EINTR)
-        continue;
-      if (got <= 0)
-        return false;
-      const auto done = static_cast<std::size_t>(got);
-      at += done;
-      offset += done;
-      bytes -= done;
-    }
-    return true;
-  }
-
-private:
-  int descriptor_;
-};
 
 constexpr std::string_view type_names[]{"F32", "F16", "BF16"};
 
@@ -144,7 +97,7 @@ std::string header_text(const std::vector<tensor_to_save>& tensors, const std::m
 }
 
 /// 0 or errno.
-int write_tensor(const file& out, const tensor_to_save& tensor) {
+int write_tensor(const open_file& out, const tensor_to_save& tensor) {
   const auto count = static_cast<std::size_t>(tensor.dims.elements());
   if (tensor.type == stored_type::f32 && !tensor.transposed)
     return out.write_all(tensor.data, count * sizeof(float));
@@ -162,7 +115,7 @@ int write_tensor(const file& out, const tensor_to_save& tensor) {
   return out.write_all(bytes.data(), bytes.size());
 }
 
-int write_contents(const file& out, const std::vector<tensor_to_save>& tensors, const std::string& header) {
+int write_contents(const open_file& out, const std::vector<tensor_to_save>& tensors, const std::string& header) {
   const std::uint64_t length = header.size();
   if (int code = out.write_all(&length, sizeof length))
     return code;
@@ -171,16 +124,7 @@ int write_contents(const file& out, const std::vector<tensor_to_save>& tensors, 
   for (const auto& tensor : tensors)
     if (int code = write_tensor(out, tensor))
       return code;
-  return ::fsync(out.get()) == 0 ? 0 : errno;
-}
-
-/// Makes the rename durable. A file system that cannot is no reason to fail a save that is complete.
-void sync_folder(const std::string& path) {
-  const auto cut = path.rfind('/');
-  const auto folder = cut == std::string::npos ? std::string{"."} : path.substr(0, cut + 1);
-  file handle{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (handle.is_open())
-    ::fsync(handle.get());
+  return 0;
 }
 
 // -- reading
@@ -324,7 +268,7 @@ private:
   }
 
   std::string path_;
-  file in_;
+  open_file in_;
   std::uint64_t data_begin_ = 0;
 };
 
@@ -352,7 +296,7 @@ bool is_index(const std::string& path) {
 }
 
 result<json::object> read_weight_map(const std::string& path) {
-  const file in{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const open_file in{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   struct stat about {};
   if (!in.is_open() || ::fstat(in.get(), &about) != 0)
     return io_error(path, "open it", errno);
@@ -432,26 +376,12 @@ error safetensors_file::refuse(std::string message) const {
 
 result<void> save_safetensors(const std::string& path, const std::vector<tensor_to_save>& tensors,
                               const std::map<std::string, std::string>& metadata) {
-  // A rename would replace a device or a folder's link by a plain file.
-  if (struct stat about{}; ::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode))
+  const std::string header = header_text(tensors, metadata);
+  const auto failed = write_whole_file(path, [&](const open_file& out) { return write_contents(out, tensors, header); });
+  if (failed.is_irregular)
     return error{errc::io, fmt::format("{}: cannot save the weights: it is not a regular file", path)};
-  // mkstemp: a name of our own, so that two savers never share a temporary file.
-  auto temporary = path + ".XXXXXX";
-  file out{::mkostemp(temporary.data(), O_CLOEXEC)};
-  if (!out.is_open())
-    return io_error(path, "create a file beside it", errno);
-  int code = ::fchmod(out.get(), 0644) == 0 ? 0 : errno;
-  if (code == 0)
-    code = write_contents(out, tensors, header_text(tensors, metadata));
-  if (int at_close = out.close(); code == 0)
-    code = at_close;
-  if (code == 0 && ::rename(temporary.c_str(), path.c_str()) != 0)
-    code = errno;
-  if (code != 0) {
-    ::unlink(temporary.c_str());
-    return io_error(path, "save the weights", code);
-  }
-  sync_folder(path);
+  if (failed.code != 0)
+    return io_error(path, failed.began ? "save the weights" : "create a file beside it", failed.code);
   return {};
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -16,6 +15,7 @@
 #include <fmt/ranges.h>
 
 #include "tensor/parse_number.hpp"
+#include "tensor/whole_file.hpp"
 
 namespace troupe {
 
@@ -179,22 +179,14 @@ result<void> save_npy(const std::filesystem::path& path, const std::vector<std::
   std::string head(magic);
   head += {'\x01', '\x00', static_cast<char>(header.size() & 0xFF), static_cast<char>(header.size() >> 8)};
   head += header;
-  const auto refuse = [&](int code) {
-    return error{errc::io, fmt::format("{}: cannot write it: {}", path.string(), std::strerror(code))};
-  };
-  const auto temporary = path.string() + ".part";
-  auto* out = std::fopen(temporary.c_str(), "wbe");
-  if (out == nullptr)
-    return refuse(errno);
-  const bool written = std::fwrite(head.data(), 1, head.size(), out) == head.size()
-                       && std::fwrite(values.data(), sizeof(float), values.size(), out) == values.size();
-  const int while_writing = errno;
-  const bool closed = std::fclose(out) == 0;
-  if (written && closed && std::rename(temporary.c_str(), path.c_str()) == 0)
+  const auto failed = write_whole_file(path.string(), [&](const open_file& out) {
+    const int code = out.write_all(head.data(), head.size());
+    return code != 0 ? code : out.write_all(values.data(), values.size_bytes());
+  });
+  if (!failed.is_irregular && failed.code == 0)
     return {};
-  const int code = written ? errno : while_writing;
-  std::remove(temporary.c_str());
-  return refuse(code);
+  return error{errc::io, fmt::format("{}: cannot write it: {}", path.string(),
+                                     failed.is_irregular ? "it is not a regular file" : std::strerror(failed.code))};
 }
 
 } // namespace troupe

@@ -47,6 +47,15 @@ def write_safetensors(path, tensors):
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
+def read_safetensors(path):
+    """-> header, {name: bytes}."""
+    raw = path.read_bytes()
+    begin = 8 + struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8:begin])
+    return header, {name: raw[begin + entry["data_offsets"][0]:begin + entry["data_offsets"][1]]
+                    for name, entry in header.items() if name != "__metadata__"}
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -7,7 +7,7 @@ import struct
 import sys
 import unittest
 
-from cli_test import Case, SOURCE, last_json, troupe
+from cli_test import Case, SOURCE, last_json, read_safetensors, troupe
 
 TEXT = "the cat sat on the mat and the dog sat on the log. " * 120
 
@@ -54,12 +54,7 @@ steps = 20
 
 def tensors(path):
     """name -> floats of a safetensors file."""
-    raw = path.read_bytes()
-    begin = 8 + struct.unpack("<Q", raw[:8])[0]
-    header = json.loads(raw[8:begin])
-    header.pop("__metadata__")
-    return {name: struct.unpack(f"<{(to - at) // 4}f", raw[begin + at:begin + to])
-            for name, (at, to) in ((name, entry["data_offsets"]) for name, entry in header.items())}
+    return {name: struct.unpack(f"<{len(raw) // 4}f", raw) for name, raw in read_safetensors(path)[1].items()}
 
 
 class Networks(Case):

@@ -6,33 +6,10 @@ import struct
 import sys
 import unittest
 
-from cli_test import Case, last_json, troupe
+from cli_test import Case, last_json, read_safetensors as read, troupe
+from models_test import GPT, TEXT
 
-GPT = """
-seed = 3
-[data]
-source = "text"
-path = "PATH"
-context = 8
-batch = 8
-[model]
-kind = "gpt"
-depth = 2
-heads = 2
-width = 16
-[stop]
-steps = 3
-"""
-TEXT = "the cat sat on the mat and the dog sat on the log. " * 20
-
-
-def read(path):
-    """-> header, {name: bytes}."""
-    raw = path.read_bytes()
-    begin = 8 + struct.unpack("<Q", raw[:8])[0]
-    header = json.loads(raw[8:begin])
-    return header, {name: raw[begin + entry["data_offsets"][0]:begin + entry["data_offsets"][1]]
-                    for name, entry in header.items() if name != "__metadata__"}
+JOB = GPT.replace("steps = 60", "steps = 3")
 
 
 def write(path, header, data):
@@ -47,7 +24,7 @@ def write(path, header, data):
 class Weights(Case):
     def setUp(self):
         super().setUp()
-        self.gpt = self.write("gpt.toml", GPT.replace("PATH", str(self.write("text.txt", TEXT))))
+        self.gpt = self.write("gpt.toml", JOB.replace("PATH", str(self.write("text.txt", TEXT))))
         self.ours, self.theirs = self.folder / "ours.safetensors", self.folder / "theirs.safetensors"
 
     def train(self, *arguments):
