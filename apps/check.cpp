@@ -271,11 +271,10 @@ boost::json::object keys_json(const actors::extensions& added) {
   const config::loaded_job defaults{};
   boost::json::array keys;
   for (const auto& key : config::job_keys(added)) {
-    const bool there = !std::holds_alternative<config::not_implemented>(key.accepts);
     boost::json::object one = config::to_json(key.accepts);
     one["key"] = key.full_name();
-    one["accepts"] = value_or_null(there, config::expected(key.accepts));
-    one["default"] = there && !key.optional ? config::to_json(key.get(defaults)) : boost::json::value(nullptr);
+    one["accepts"] = config::expected(key.accepts);
+    one["default"] = !key.optional ? config::to_json(key.get(defaults)) : boost::json::value(nullptr);
     one["meaning"] = key.meaning;
     keys.push_back(std::move(one));
   }

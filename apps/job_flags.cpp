@@ -47,7 +47,7 @@ namespace {
 std::vector<std::string> keys_named(const std::string& part, const actors::extensions& added) {
   std::vector<std::string> keys;
   for (const auto& key : config::job_keys(added))
-    if (key.name == part && !key.section.empty() && !std::holds_alternative<config::not_implemented>(key.accepts))
+    if (key.name == part && !key.section.empty())
       keys.push_back(key.full_name());
   for (const auto& entry : protocols::catalog(added.protocols))
     for (const auto& parameter : entry.parameters)

@@ -34,6 +34,7 @@ public:
       : job_(job), facts_(facts), p_(facts.parameters), states_(optimizer_states(job.optimizer)) {
     if (const auto protocol = protocols::find_protocol(job.protocol.name, added)) {
       decentralized_ = protocol->decentralized;
+      sums_ = job.optimizer.clip_norm > 0 && protocol->sums_gradients(job.protocol);
       if (protocol->keeps)
         keeps_ = protocol->keeps(job.protocol);
     }
@@ -95,7 +96,7 @@ private:
     const bool host = on_host(s.device);
     const double part = p_ / job_.cluster.shards, n = job_.cluster.workers;
     s.items.push_back({"parameters", 2 * part}); // the newest version and the one that is being made
-    if (job_.cluster.replicas > 1)
+    if (job_.cluster.replicas > 1 || sums_)
       s.items.push_back({"sum of a round", part});
     if (!keeps_.replica && states_ > 0)
       s.items.push_back({"optimizer", states_ * part});
@@ -160,6 +161,7 @@ private:
   const double p_, states_;
   protocols::footprint keeps_{};
   bool decentralized_ = false;
+  bool sums_ = false; ///< a round's pushes, before they are applied
   std::vector<role_memory> roles_;
 };
 

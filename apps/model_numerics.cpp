@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "actors/checkpoint/first_parameters.hpp"
+#include "actors/roles/gradient_norm.hpp"
 #include "actors/roles/holder/shard_step.hpp"
 #include "actors/roles/worker/replica.hpp"
 #include "apps/evaluation.hpp"
@@ -101,8 +102,9 @@ public:
   sim::gradient local_step(const sim::batch& minibatch, const sim::local_step_rule& how) override {
     const auto epochs = static_cast<double>(minibatch.position) / static_cast<double>(shop_.data.train->size());
     const double lr = learning_rate(shop_.job.optimizer, epochs, static_cast<int>(minibatch.workers));
-    const actors::local_update update{anchor_, how.proximal, how.dual, how.momentum, lr};
+    actors::local_update update{anchor_, how.proximal, how.dual, how.momentum, lr};
     sim::gradient out = compute(replica_.parameters_for(update), minibatch);
+    update.squares = out.squares;
     if (out.value && out.finite)
       replica_.step(data_of(out.value), update);
     out.value = nullptr;
@@ -168,8 +170,10 @@ private:
     }
     if (counted > 0)
       out.loss /= counted;
-    if (total)
+    if (total) {
       out.value = wrap(total);
+      out.squares = actors::squares_of(total.as<const float>(), replica_.ranges(), shop_.job.optimizer.clip_norm);
+    }
     return out;
   }
 
@@ -216,14 +220,17 @@ public:
       return;
     kernels::buffer compensated;
     if (how.compensate.lambda != 0 && backup) {
-      compensated =
-          step_.compensated(terms.front().data, newest_.as<const float>(), data_of(backup).as<const float>(), how.compensate);
+      compensated = step_.compensated(terms.front().data, newest_.as<const float>(), data_of(backup).as<const float>(), how);
       terms.front().data = compensated.as<const float>();
     }
     auto next = shop_.queue->allocate(bytes_of(range_.size()));
     step_.begin(how);
     step_.apply(terms, how, newest_.as<const float>(), next.as<float>(), {0, range_.size()});
     newest_ = next;
+  }
+
+  protocols::squared_norm squares_of(const sim::tensor& sum) const override {
+    return actors::squares_of(data_of(sum).as<const float>(), step_.ranges(), shop_.job.optimizer.clip_norm);
   }
 
 private:

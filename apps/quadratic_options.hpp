@@ -21,6 +21,7 @@ inline protocols::sim::quadratic_options quadratic_options_of(const actors::job&
           .beta1 = how.beta1,
           .beta2 = how.beta2,
           .epsilon = how.epsilon,
+          .clip_norm = how.clip_norm,
           .learning_rate = [how](double epochs, std::uint32_t workers) {
             return learning_rate(how, epochs, static_cast<int>(workers));
           }};

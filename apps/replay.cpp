@@ -96,8 +96,12 @@ public:
     std::vector<sim::operand> sum;
     for (const auto& [id, weight] : round.contributions)
       sum.push_back({.tensor = gradient_of({id.worker, id.incarnation}, current, round, parameters), .weight = weight});
-    shard_->step(sum, how, nullptr);
     contributions += sum.size();
+    if (job_.optimizer.clip_norm > 0 && !sum.empty()) {
+      sum = {{.tensor = maths_->sum(sum)}};
+      how.step.squares = shard_->squares_of(sum.front().tensor);
+    }
+    shard_->step(sum, how, nullptr);
   }
   const float* parameters() const { return values_of(shard_->parameters()); }
 

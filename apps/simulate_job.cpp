@@ -33,6 +33,7 @@ sim::options simulator_options(const config::loaded_job& loaded, std::int64_t da
   sim::options out;
   out.job = actors::coordinator_options_of(job, data_size, loaded.added.protocols);
   out.protocol = job.protocol;
+  out.clips = job.optimizer.clip_norm > 0;
   out.added = loaded.added.protocols;
   out.seed = job.seed;
   out.inject = job.inject;

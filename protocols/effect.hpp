@@ -216,6 +216,13 @@ struct sum_up {
   std::vector<holder_id> backups{};
   friend bool operator==(const sum_up&, const sum_up&) = default;
 };
+/// Shard whose sums are clipped: measure this one, and answer with `measured`.
+struct measure {
+  version ver{};
+  std::uint64_t decision = 0;
+  ticket sum{};
+  friend bool operator==(const measure&, const measure&) = default;
+};
 /// Tell the lead.
 struct send_prepared {
   protocols::prepared prepared{};
@@ -243,7 +250,7 @@ struct send_caught_up {
   caught_up notice{};
   friend bool operator==(const send_caught_up&, const send_caught_up&) = default;
 };
-using holder_effect = std::variant<send_arrival, apply_round, forward, serve, discard, retain, release, report, sum_up,
+using holder_effect = std::variant<send_arrival, apply_round, forward, serve, discard, retain, release, report, sum_up, measure,
                                    send_prepared, ask_for_copy, send_copy, install, send_caught_up>;
 using holder_effects = std::vector<holder_effect>;
 

@@ -288,7 +288,7 @@ void holder::prepare(holder_effects& out, const close& round) {
   }
   settle_doubt(round.ver);
   // No lead decides on a version before the last one is committed.
-  state_.committed = std::max(state_.committed, version{round.ver.value - 1});
+  commit(version{round.ver.value - 1}, round.squares_before);
   if (round.view < state_.view) {
     state_.doubtful = round;
     return;
@@ -310,7 +310,26 @@ void holder::prepare(holder_effects& out, const close& round) {
 
 void holder::say_prepared(holder_effects& out, const close& round, bool possible) const {
   if (place_.is_shard)
-    out.emplace_back(send_prepared{{place_.self, round.ver, round.decision, possible}});
+    out.emplace_back(send_prepared{{place_.self, round.ver, round.decision, possible, squares_to_say(round.ver)}});
+}
+
+/// A backup's are those of its shard, which says them.
+squared_norm holder::squares_to_say(version ver) const {
+  return place_.backup_of ? squared_norm{} : squares_of(ver);
+}
+
+squared_norm holder::squares_of(version ver) const {
+  const auto sum = state_.sums.find(ver);
+  return sum != state_.sums.end() ? sum->second.squares.value_or(squared_norm{})
+         : ver == state_.current  ? state_.made_of
+                                  : squared_norm{};
+}
+
+void holder::commit(version ver, const squared_norm& of) {
+  if (ver <= state_.committed)
+    return;
+  state_.committed = ver;
+  state_.committed_of = of;
 }
 
 /// Whether the version may be made: the sum of this very decision is here, and it is committed. An aggregator's sum may not be
@@ -328,6 +347,8 @@ bool holder::ready(holder_effects& out, const close& round) {
         sum_up{inherited == ticket{} ? std::vector<term>{} : std::vector{term{inherited, 1}}, round, place_.backups});
     return false;
   }
+  if (place_.clips && place_.is_shard && !sum->second.squares)
+    return false;
   if (state_.joins && !state_.joins->asked.empty() && state_.committed < round.ver)
     return false;
   if (!std::exchange(state_.announced, true)) {
@@ -384,9 +405,22 @@ holder_effects holder::on(const summed& msg) {
   }
   if (known != state_.sums.end())
     discard_unless_empty(out, known->second.sum);
-  state_.sums.insert_or_assign(msg.ver, msg);
+  summed& sum = state_.sums.insert_or_assign(msg.ver, msg).first->second;
+  if (place_.clips && place_.is_shard && msg.sum != ticket{})
+    out.emplace_back(measure{msg.ver, msg.decision, msg.sum});
+  else
+    sum.squares.emplace();
   add_all(out, advance());
   return out;
+}
+
+/// Of the sum that is here, or of one that another has replaced.
+holder_effects holder::on(const measured& msg) {
+  const auto sum = state_.sums.find(msg.ver);
+  if (sum == state_.sums.end() || sum->second.decision != msg.decision)
+    return {};
+  sum->second.squares = msg.squares;
+  return advance();
 }
 
 /// The close that waits for its commit, if one does. Its sum may be that of another one's.
@@ -420,7 +454,7 @@ holder_effects holder::on(const commit_order& msg) {
       if (msg.abandoned)
         take_back_uncommitted();
       else
-        state_.committed = std::max(state_.committed, msg.ver);
+        commit(msg.ver, msg.squares);
       break;
     }
   return advance();
@@ -432,6 +466,7 @@ void holder::make(holder_effects& out, const close& round) {
       discard_unless_empty(out, kept->second.gradient);
       state_.kept.erase(kept);
     }
+  state_.made_of = squares_of(round.ver);
   state_.current = round.ver;
   state_.decided = round.decision;
   state_.announced = state_.refused = false;
@@ -441,6 +476,7 @@ void holder::make(holder_effects& out, const close& round) {
     for (const worker_id to : round.send_to)
       state_.sent[to] = {round.send_epoch, round.ver, round.key, {to}, round.position, round.period};
     apply_round step{{}, round};
+    step.round.step.squares = state_.committed_of;
     if (const ticket sum = state_.sums.extract(round.ver).mapped().sum; sum != ticket{})
       step.sum.push_back({sum, 1});
     if (place_.backup_of)
@@ -481,7 +517,7 @@ holder_effects holder::on(const takes_over& msg) {
   else if (!place_.is_shard && state_.announced)
     forward_again(out, msg.shard);
   if (msg.shard == holder_id{0} && state_.decided != 0 && place_.is_shard)
-    out.emplace_back(send_prepared{{place_.self, state_.current, state_.decided}});
+    out.emplace_back(send_prepared{{place_.self, state_.current, state_.decided, true, squares_to_say(state_.current)}});
   if (msg.shard == holder_id{0} && msg.view > state_.view) {
     state_.view = msg.view;
     if (auto open = take_back_uncommitted())

@@ -20,10 +20,19 @@ using holder_order = std::variant<close, send_order, drop_order, retain, release
 /// The sum of a round whose version is not made yet.
 struct summed {
   version ver{};
-  std::uint64_t decision = 0; ///< as in `close`
-  ticket sum{};               ///< 0: no push counted
-  bool own = true;            ///< made here; else it is from the primary, and the other backups may lack it
+  std::uint64_t decision = 0;            ///< as in `close`
+  ticket sum{};                          ///< 0: no push counted
+  bool own = true;                       ///< made here; else it is from the primary, and the other backups may lack it
+  std::optional<squared_norm> squares{}; ///< of the sum, once it is measured
   friend bool operator==(const summed&, const summed&) = default;
+};
+
+/// The answer to `measure`.
+struct measured {
+  version ver{};
+  std::uint64_t decision = 0; ///< as in `close`
+  squared_norm squares{};
+  friend bool operator==(const measured&, const measured&) = default;
 };
 
 /// How far a backup is that has begun later than its shard. It is asked to be prepared as any other, and copies the shard piece
@@ -66,6 +75,8 @@ struct holder_state {
   std::optional<catch_up> joins{};               ///< of a backup that has not all yet
   std::map<holder_id, std::uint64_t> admitted{}; ///< the other backups of the shard that began later: in which view
   std::map<holder_id, copy_request> asked_for{}; ///< of a shard: by those that catch up
+  squared_norm made_of{};                        ///< of this shard's part of the current version's sum, where sums are clipped
+  squared_norm committed_of{};                   ///< of the whole sum of the committed version, likewise
   friend bool operator==(const holder_state&, const holder_state&) = default;
 };
 
@@ -79,9 +90,10 @@ struct holder_state {
 /// Where shards have backups, and in a tree of aggregators, a version is made in two phases (as in Gray 1978): a close waits here
 /// until the round's sum is here, and then until `commit_order`. A shard sums its workers' pushes and its children's sums, and
 /// says `prepared`; a backup has its primary's sum; an aggregator sends its own upward. So a version that is made anywhere can be
-/// made everywhere, whoever dies. A backup takes the steps of its shard and sends nothing to workers. When it takes the shard's
-/// place, it sends them what the shard may not have sent; a push that it lacks comes again from its worker, and a sum from its
-/// child. A backup that begins later catches up (catch_up).
+/// made everywhere, whoever dies. Where sums are clipped, `prepared` carries the squares of a shard's part, and the commit those
+/// of the whole: a shard scales its step by them. A backup takes the steps of its shard and sends nothing to workers. When it
+/// takes the shard's place, it sends them what the shard may not have sent; a push that it lacks comes again from its worker, and
+/// a sum from its child. A backup that begins later catches up (catch_up).
 ///
 /// In a tree, a plan without some aggregator moves others (tree.hpp). A round is summed by the places of its own plan: a close
 /// ahead of its plan waits, and one whose places are no more cannot be prepared.
@@ -108,6 +120,7 @@ public:
   holder_effects on(const worker_down& msg);
   holder_effects on(const holder_down& msg);
   holder_effects on(const summed& msg); ///< the answer to `sum_up`
+  holder_effects on(const measured& msg);
   holder_effects on(const commit_order& msg);
   holder_effects on(const takes_over& msg);
   holder_effects on(const admit_order& msg);
@@ -132,6 +145,9 @@ private:
   holder_effects enqueue(holder_order msg);
   void prepare(holder_effects& out, const close& round);
   void say_prepared(holder_effects& out, const close& round, bool possible = true) const;
+  squared_norm squares_of(version ver) const;
+  squared_norm squares_to_say(version ver) const;
+  void commit(version ver, const squared_norm& of);
   bool ready(holder_effects& out, const close& round);
   void sum_up_if_complete(holder_effects& out, const close& round);
   bool has_places_of(const close& round) const;

@@ -13,6 +13,7 @@
 
 #include "protocols/ids.hpp"
 #include "protocols/spec.hpp"
+#include "protocols/squared_norm.hpp"
 
 namespace troupe::protocols {
 
@@ -71,6 +72,7 @@ struct push {
   double weight = 1;       ///< elastic averaging: alpha, so that both sides use the same
   nanoseconds at = 0;      ///< training time of its arrival
   double ignored = 0;      ///< samples' worth of labels that do not count: half a sample where half of a sample's are ignored
+  squared_norm squares{};  ///< of the gradient, where each push is applied alone and gradients are clipped
   /// What the loss and the gradient are the mean over, and weighted by.
   double counted() const { return static_cast<double>(samples) - ignored; }
   friend bool operator==(const push&, const push&) = default;
@@ -125,7 +127,8 @@ struct computed {
   double loss = 0;
   nanoseconds compute = 0;
   bool finite = true;
-  double ignored = 0; ///< as in `push`
+  double ignored = 0;     ///< as in `push`
+  squared_norm squares{}; ///< likewise
   double counted() const { return static_cast<double>(samples) - ignored; }
   friend bool operator==(const computed&, const computed&) = default;
 };
@@ -166,6 +169,7 @@ struct step_rule {
   bool nesterov = false;       ///< outer
   double parameter_weight = 1; ///< linear
   double threshold = 0;        ///< linear: sign(p) max(|p| - threshold, 0)
+  squared_norm squares{};      ///< optimizer: of g, which is clipped by it; 0: it is not
   friend bool operator==(const step_rule&, const step_rule&) = default;
 };
 
@@ -197,8 +201,9 @@ struct close {
   delay_compensation compensate{}; ///< per-push rules, whose lead is local: it does not travel
   bool checkpoint = false;         ///< shards write the new version to a disk
   // Where versions are made in two phases, which a `commit_order` ends:
-  std::uint64_t view = 0;     ///< how often another holder has taken the lead; the newest lead is obeyed
-  std::uint64_t decision = 0; ///< what is decided of this version: a later decision, if there is one, has a larger number
+  std::uint64_t view = 0;        ///< how often another holder has taken the lead; the newest lead is obeyed
+  std::uint64_t decision = 0;    ///< what is decided of this version: a later decision, if there is one, has a larger number
+  squared_norm squares_before{}; ///< of the sum of the version before, for a holder that its commit_order has not reached
   friend bool operator==(const close&, const close&) = default;
 };
 
@@ -239,6 +244,7 @@ struct prepared {
   version ver{};
   std::uint64_t decision = 0; ///< as in `close`
   bool possible = true;       ///< false: it will never be, for a worker or an aggregator is gone
+  squared_norm squares{};     ///< of this shard's part of the sum, where gradients are clipped; a backup says 0
   friend bool operator==(const prepared&, const prepared&) = default;
 };
 /// Lead to every holder, once all are prepared: make this version. Or forget the close: the lead decides again.
@@ -246,6 +252,7 @@ struct commit_order {
   version ver{};
   std::uint64_t decision = 0;
   bool abandoned = false;
+  squared_norm squares{}; ///< of the whole sum, where gradients are clipped
   friend bool operator==(const commit_order&, const commit_order&) = default;
 };
 /// Coordinator to holders and workers: `by`, a backup of this shard, is the shard from now on.

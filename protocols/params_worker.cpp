@@ -109,6 +109,7 @@ worker_effects gradient_task::begin(const plan& plan, const params& msg, const p
 worker_effects gradient_task::on(const computed& msg) {
   accumulate(open_, msg);
   open_.gradient = msg.gradient;
+  open_.squares = msg.squares;
   return {send_push{open_}};
 }
 

@@ -17,6 +17,7 @@ struct tree_shape {
   std::uint32_t shards = 1;
   std::uint32_t fan_in = 0;   ///< children of an aggregator; 0 or 1: no aggregators
   std::uint32_t replicas = 1; ///< of each shard, itself among them
+  bool clips = false;         ///< as in holder_place
   friend bool operator==(const tree_shape&, const tree_shape&) = default;
 };
 
@@ -28,7 +29,8 @@ struct holder_place {
   std::vector<holder_id> parents{};  ///< where an aggregator forwards: one aggregator, or every shard
   std::set<worker_id> workers{};     ///< whose pushes come here directly
   // Where versions are made in two phases:
-  bool commits = false;                 ///< they are: shards have backups, or there are aggregators
+  bool commits = false;                 ///< they are: shards have backups, there are aggregators, or sums are clipped
+  bool clips = false;                   ///< sums of rounds are, by the norm of the whole: shards measure their parts
   std::optional<holder_id> backup_of{}; ///< it is a backup of this shard
   std::vector<holder_id> backups{};     ///< of the shard, in the order in which they take over
   std::optional<tree_shape> tree{};     ///< if there are aggregators: places change with those that are gone

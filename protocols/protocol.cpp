@@ -19,6 +19,10 @@ footprint footprint::combined_with(const footprint& other) const {
           .parts = std::max(parts, other.parts)};
 }
 
+bool protocol::sums_gradients(const protocol_spec& spec) const {
+  return !per_push && !decentralized && (candidates || !keeps || !keeps(spec).replica);
+}
+
 std::uint32_t protocol::period_of(const protocol_spec& spec) const {
   return period ? static_cast<std::uint32_t>(period->of(spec)) : 1;
 }

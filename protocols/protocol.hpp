@@ -72,6 +72,9 @@ struct protocol {
 
   /// Whether its shards may have backups: a version is the sum of a round, and what is kept between rounds goes with the lead.
   bool may_have_backups() const { return resumable && !per_push && !decentralized; }
+  /// Whether a version may be made of the sum of several workers' gradients, which is then clipped by its own norm. Elsewhere
+  /// each push or each local step is.
+  bool sums_gradients(const protocol_spec& spec) const;
   /// Local steps between communications, at first.
   std::uint32_t period_of(const protocol_spec& spec) const;
 };

@@ -149,7 +149,7 @@ void push_rule::answer_waiting(rule_effects& out) {
 
 step_rule push_rule::step_of(const push& msg) const {
   const double whole = static_cast<double>(state_.plan.batch) * static_cast<double>(state_.plan.workers.size());
-  return {.lr_scale = msg.counted() / whole};
+  return {.lr_scale = msg.counted() / whole, .squares = msg.squares};
 }
 
 rule_state push_rule::state() const {

@@ -95,8 +95,10 @@ lead_effects replicated_lead::decide(lead_input msg) {
   made.after.assign(std::make_move_iterator(std::next(round)), std::make_move_iterator(decided.end()));
   made.round.view = state_.view;
   made.round.decision = state_.record.decision;
+  made.round.squares_before = state_.record.squares_before;
   state_.missing = state_.record.holders;
   state_.unable.clear();
+  state_.squares.clear();
   state_.open = std::move(made);
   return {state_.open->round};
 }
@@ -111,6 +113,7 @@ lead_effects replicated_lead::on(const prepared& msg) {
   }
   state_.unable.erase(msg.holder);
   state_.missing.erase(msg.holder);
+  state_.squares[msg.holder] = msg.squares;
   return commit();
 }
 
@@ -118,7 +121,11 @@ lead_effects replicated_lead::commit() {
   if (!state_.open || !state_.missing.empty())
     return {};
   state_.committed = state_.open->round;
-  lead_effects out{commit_order{state_.committed.ver, state_.committed.decision}};
+  squared_norm whole;
+  for (const auto& [holder, part] : std::exchange(state_.squares, {}))
+    whole += part;
+  state_.record.squares_before = whole;
+  lead_effects out{commit_order{state_.committed.ver, state_.committed.decision, false, whole}};
   for (lead_effects* part : {&state_.open->before, &state_.open->after})
     out.insert(out.end(), std::make_move_iterator(part->begin()), std::make_move_iterator(part->end()));
   state_.open.reset();
@@ -167,6 +174,7 @@ lead_effects replicated_lead::abandon() {
   state_.open.reset();
   state_.missing.clear();
   state_.unable.clear();
+  state_.squares.clear();
   state_.record.decision = std::max(state_.record.decision + 1, state_.takes_over ? first_of(state_.view) : 0);
   lead_ = make_(state_.record.from);
   return {out};
@@ -175,6 +183,7 @@ lead_effects replicated_lead::abandon() {
 lead_effects replicated_lead::on(const holder_down& msg) {
   state_.record.holders.erase(msg.holder);
   state_.unable.erase(msg.holder);
+  state_.squares.erase(msg.holder);
   return state_.missing.erase(msg.holder) == 0 ? lead_effects{} : commit();
 }
 
@@ -185,6 +194,8 @@ lead_effects replicated_lead::on(const takes_over& msg) {
     return {};
   state_.missing.erase(msg.by);
   state_.missing.insert(msg.shard);
+  state_.squares.erase(msg.by);
+  state_.squares.erase(msg.shard);
   state_.unable.erase(msg.shard);
   return {state_.open->round};
 }
@@ -199,7 +210,9 @@ lead_effects replicated_lead::on(const new_backup& msg) {
 }
 
 decision_record replicated_lead::newest_record() const {
-  return state_.open ? state_.record : decision_record{lead_->state(), {}, state_.record.decision, state_.record.holders};
+  return state_.open
+             ? state_.record
+             : decision_record{lead_->state(), {}, state_.record.decision, state_.record.holders, state_.record.squares_before};
 }
 
 void replicated_lead::check() const {
@@ -208,6 +221,9 @@ void replicated_lead::check() const {
   TROUPE_ASSERT(std::ranges::includes(state_.record.holders, state_.missing));
   TROUPE_ASSERT(std::ranges::includes(state_.missing, state_.unable));
   TROUPE_ASSERT(!state_.open || !state_.record.since.empty());
+  TROUPE_ASSERT(state_.open || state_.squares.empty());
+  for (const auto& [holder, part] : state_.squares)
+    TROUPE_ASSERT(state_.record.holders.contains(holder) && !state_.missing.contains(holder));
 }
 
 } // namespace troupe::protocols

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,6 +24,7 @@ struct decision_record {
   std::vector<lead_input> since{}; ///< what it has heard since, the last of which made it decide
   std::uint64_t decision = 1;      ///< of the close
   std::set<holder_id> holders{};   ///< who must be prepared
+  squared_norm squares_before{};   ///< of the sum of the version before
   friend bool operator==(const decision_record&, const decision_record&) = default;
 };
 
@@ -45,13 +47,15 @@ struct replicated_lead_state {
   bool takes_over = false;   ///< from another lead: the record is not decided again yet
   bool needs_orders = false; ///< likewise: the coordinator's newest hold_order has not come, so nothing else may be decided
   close committed{};         ///< the newest
+  std::map<holder_id, squared_norm> squares{}; ///< of the open version's sum, by those that are prepared
   friend bool operator==(const replicated_lead_state&, const replicated_lead_state&) = default;
 };
 
 /// Wraps a lead. The lead decides as ever; this keeps its orders back until they cannot be lost:
 ///
 ///   propose   The close alone goes to the holders; before it, its record to the backups of the lead's own shard.
-///   commit    Once all shards and backups are prepared: a commit_order, then the other orders and reports of the decision.
+///   commit    Once all shards and backups are prepared: a commit_order, then the other orders and reports of the decision. Where
+///             sums are clipped, each shard has measured its part, and the commit_order has the whole.
 ///   abandon   One lacks a push whose worker is gone, or a sum that an aggregator took along. The lead is put back to the
 ///   record's
 ///             beginning, hears of the loss in time, and decides again. No holder has made the version, for not all were

@@ -106,6 +106,8 @@ std::vector<holder_place> holder_tree(const tree_shape& shape, const std::set<ho
   for (const holder_id each : gone)
     if (each.value < tree.size() && !tree[each.value].is_shard)
       take_out(tree, each);
+  for (std::uint32_t i = 0; shape.clips && i < shape.shards; ++i)
+    tree[i].commits = tree[i].clips = true;
   if (shape.replicas > 1)
     add_backups(tree, shape);
   return tree;

@@ -71,6 +71,8 @@ result<void> validate(const optimizer_spec& spec) {
   refuse(below_one(spec.beta1), "beta1 = {} must be at least 0 and below 1", spec.beta1);
   refuse(below_one(spec.beta2), "beta2 = {} must be at least 0 and below 1", spec.beta2);
   refuse(positive(spec.epsilon), "epsilon = {} must be above 0", spec.epsilon);
+  refuse(spec.clip_norm == 0 || (spec.clip_norm >= 1e-12 && spec.clip_norm <= 1e12),
+         "clip_norm = {} must be between 1e-12 and 1e12, or 0: not clipped", spec.clip_norm);
   refuse(from_zero(spec.warmup_epochs), "warmup_epochs = {} must be at least 0", spec.warmup_epochs);
   refuse(spec.schedule != "step" || positive(spec.step_epochs), "step_epochs = {} must be above 0", spec.step_epochs);
   refuse(spec.schedule != "step" || positive(spec.gamma), "gamma = {} must be above 0", spec.gamma);

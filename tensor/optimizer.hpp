@@ -24,6 +24,7 @@ struct optimizer_spec {
   bool nesterov = false;
   double weight_decay = 0;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double clip_norm = 0; ///< the largest norm of a gradient, over all that is trained; 0: any
   /// "constant" | "step" (times `gamma` every `step_epochs`) | "cosine" (to `min_lr` at `total_epochs`)
   std::string schedule = "constant";
   double gamma = 0.1, step_epochs = 30, min_lr = 0, total_epochs = 0;

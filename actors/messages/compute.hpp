@@ -88,6 +88,7 @@ struct compute_result {
   double loss = 0;          ///< mean over those that are not
   bool finite = true;
   std::int64_t compute_ns = 0;
+  protocols::squared_norm squares; ///< of the gradient, where it is clipped by its own norm
 };
 
 /// The device to its compute actor: a part of the step has run.

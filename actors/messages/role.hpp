@@ -257,8 +257,15 @@ struct piece_downloaded {
   bool last = false;
 };
 
-using shard_control =
-    holder_control::extend<caf::result<parameters_piece>(parameters_query), caf::result<void>(piece_downloaded)>;
+/// A shard on a device to itself: a round's sum, to be measured.
+struct sum_on_host {
+  protocols::version ver;
+  std::uint64_t decision = 0;
+  kernels::buffer values;
+};
+
+using shard_control = holder_control::extend<caf::result<parameters_piece>(parameters_query), caf::result<void>(piece_downloaded),
+                                             caf::result<void>(sum_on_host)>;
 
 using worker_actor =
     params_actor::extend<caf::result<void>(peers_ptr), caf::result<actor_report>(inspect_query),
@@ -345,6 +352,7 @@ TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::copy_request))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::expired))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::peers_ptr))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::piece_downloaded))
+TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::sum_on_host))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::node_back))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::node_leaves))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::operator_pause))

@@ -26,6 +26,13 @@ protocols::protocol protocol_of(const job& job, const extensions& added) {
   return *std::move(found);
 }
 
+/// Where gradients are clipped, sums of them are measured before versions are made.
+protocols::tree_shape shape_of(const job& job, const protocols::protocol& runs) {
+  auto out = job.shape();
+  out.clips = job.optimizer.clip_norm > 0 && runs.sums_gradients(job.protocol);
+  return out;
+}
+
 /// But for the memory.
 net::lane_options lane_options_of(const node_options& where, std::uint32_t number, const job_incarnation& run,
                                   const std::vector<std::string>& names) {
@@ -71,7 +78,7 @@ node_job::node_job(measured_pointer<node_control> self, const node_options& wher
                    std::optional<kept> from)
     : self_(self), where_(where), job_(order.job), number_(order.self), run_{order.job_key, order.incarnation},
       coordinator_(order.coordinator), orphan_s_(order.orphan_s), names_(order.names), protocol_(protocol_of(job_, where.added)),
-      tree_(protocols::holder_tree(job_.shape())), traces_devices_(order.trace), records_rounds_(order.rounds),
+      tree_(protocols::holder_tree(shape_of(job_, protocol_))), traces_devices_(order.trace), records_rounds_(order.rounds),
       trace_(from ? from->trace : std::make_shared<tracer>(order.trace)) {
   if (job_.cluster.may_span_nodes() || names_.size() > 1)
     open_lanes();

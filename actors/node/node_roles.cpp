@@ -184,11 +184,12 @@ std::function<bool(protocols::worker_id)> who_is_behind(const job_places& places
 }
 
 /// Of this life of a worker. A later one begins without momentum, as in a job without checkpoints.
-compute_setup computing(const job& what, const std::shared_ptr<kernels::backend>& queue, const std::shared_ptr<const model>& net,
-                        std::uint32_t worker, std::uint32_t life) {
+compute_setup computing(const job& what, const protocols::protocol& runs, const std::shared_ptr<kernels::backend>& queue,
+                        const std::shared_ptr<const model>& net, std::uint32_t worker, std::uint32_t life) {
   compute_setup out{.queue = queue, .net = net, .local_optimizer = what.optimizer, .max_rows = what.data.batch};
   out.piece_rows = what.data.piece_rows();
   out.recompute = what.compute.recomputes();
+  out.clips_pushes = runs.per_push;
   if (life == 0)
     out.start = first_parameters(what, net->layout()).of_worker(worker, [&queue](std::size_t bytes) {
       return queue->allocate_host(bytes);
@@ -329,7 +330,7 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   setup.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
   setup.meter = meter_;
   setup.trace = trace_;
-  auto computes = computing(job_, queue, net_, index, incarnation);
+  auto computes = computing(job_, protocol_, queue, net_, index, incarnation);
   computes.saved = for_coordinator();
   auto compute = for_role(name, device, [&] { return self_->spawn<compute_impl, caf::detached>(std::move(computes)); });
   setup.compute = compute;

@@ -102,6 +102,9 @@ void add_optimizer(key_list& keys) {
   TROUPE_KEY(s, "beta1", decay, job.optimizer.beta1, "adamw: decay of the first moment");
   TROUPE_KEY(s, "beta2", decay, job.optimizer.beta2, "adamw: decay of the second moment");
   TROUPE_KEY(s, "epsilon", above_zero, job.optimizer.epsilon, "adamw: keeps the division finite");
+  TROUPE_KEY(s, "clip_norm", (real{.least = 0, .most = 1e12}), job.optimizer.clip_norm,
+             "largest norm of the gradient, over all that is trained: of a round's sum, of a push that is applied alone, or of a "
+             "worker's own step; 0: any");
   TROUPE_KEY(s, "schedule", (text{{"constant", "step", "cosine"}, {}}), job.optimizer.schedule, "how the learning rate falls");
   TROUPE_KEY(s, "gamma", (real{.least = 0, .most = 1, .open_least = true}), job.optimizer.gamma, "step: the factor");
   TROUPE_KEY(s, "step_epochs", above_zero, job.optimizer.step_epochs, "step: epochs between two factors");
@@ -110,7 +113,6 @@ void add_optimizer(key_list& keys) {
   TROUPE_KEY(s, "warmup_epochs", from_zero, job.optimizer.warmup_epochs,
              "epochs over which the learning rate rises to its value");
   TROUPE_KEY(s, "scale_with_workers", boolean{}, job.optimizer.scale_with_workers, "multiply lr by the number of workers");
-  keys.push_back(later_key<loaded_job>(s, "clip_norm", "the longest gradient"));
 }
 
 void add_compute(key_list& keys) {

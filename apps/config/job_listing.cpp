@@ -31,8 +31,6 @@ void list_values(job_draft& draft) {
     draft.out.values.push_back({key, std::move(resolved), std::move(from), draft.problems.where(draft.place_of(key))});
   };
   for (const auto& key : job_keys(draft.out.added)) {
-    if (std::holds_alternative<not_implemented>(key.accepts))
-      continue;
     const std::string name = key.full_name();
     const bool nothing = draft.idle.contains(name) || (key.optional && !draft.has(name) && !draft.from.contains(name));
     add(name, nothing ? value{} : key.get(draft.out));
@@ -97,10 +95,6 @@ std::string describe_keys(const actors::extensions& added) {
                                     : "";
       section = key.section;
       lines += fmt::format("\n[{}]\n", section);
-    }
-    if (std::holds_alternative<not_implemented>(key.accepts)) {
-      lines += fmt::format("  {:<20} not implemented yet: {}\n", key.name, key.meaning);
-      continue;
     }
     const std::string initial = key.optional ? "" : fmt::format("; default {}", to_text(key.get(defaults)));
     lines += describe_key(key.name, expected(key.accepts) + initial, key.meaning);

@@ -162,7 +162,7 @@ void refuse_key(job_draft& draft, const key_list& keys, const assignment& a) {
   if (likely.empty()) {
     std::vector<std::string> siblings;
     for (const auto& key : keys)
-      if (key.section == a.section && !key.name.empty() && !std::holds_alternative<not_implemented>(key.accepts))
+      if (key.section == a.section && !key.name.empty())
         siblings.push_back(key.name);
     remedy = fmt::format("{} takes {}", a.section.empty() ? "the top of a job file" : "[" + a.section + "]",
                          fmt::join(siblings, ", "));
@@ -177,10 +177,6 @@ namespace {
 void apply(job_draft& draft, const key_info<loaded_job>& key, const assignment& a) {
   if (a.unset) {
     draft.unset.emplace(a.full_name(), a.key_at.flag);
-    return;
-  }
-  if (std::holds_alternative<not_implemented>(key.accepts)) {
-    draft.problems.add(a.key_at, fmt::format("{} is not implemented yet; leave it out", a.full_name()));
     return;
   }
   const reading read = read_value(a.given, key.accepts);

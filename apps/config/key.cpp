@@ -75,7 +75,6 @@ std::string expected(const domain& accepts) {
           [](const device_list&) { return std::string(R"(a list of devices, each "cpu", "cuda" or "cuda:N")"); },
           [](const integer_list& w) { return "a list of whole numbers " + bounds(w.least, w.most); },
           [](const tables&) { return std::string("tables, or texts of key=value[,key=value]"); },
-          [](const not_implemented&) { return std::string("nothing yet"); },
       },
       accepts);
 }
@@ -120,7 +119,6 @@ boost::json::object to_json(const domain& accepts) {
                           }
                           return typed("tables", {{"keys", std::move(keys)}});
                         },
-                        [&](const not_implemented&) { return json::object{}; },
                     },
                     accepts);
 }
@@ -203,9 +201,6 @@ reading read_value(const toml_value& from, const domain& accepts) {
                           return read_list<std::int64_t>(from, w, integer{w.least, w.most});
                         },
                         [&](const tables& t) { return wrong_type(from, t); },
-                        [&](const not_implemented&) {
-                          return reading{{}, "is not implemented yet; leave it out"};
-                        },
                     },
                     accepts);
 }

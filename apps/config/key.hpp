@@ -48,10 +48,8 @@ struct table_key;
 struct tables {
   std::vector<table_key> keys;
 };
-/// A key that is planned and not implemented yet.
-struct not_implemented {};
 
-using domain = std::variant<integer, real, text, device, boolean, text_list, device_list, integer_list, tables, not_implemented>;
+using domain = std::variant<integer, real, text, device, boolean, text_list, device_list, integer_list, tables>;
 
 /// One key of such a table.
 struct table_key {
@@ -136,11 +134,5 @@ key_info<Target> key_of(std::string section, std::string name, domain accepts, A
   [](auto& target) -> auto& {                                                                                                    \
     return target.path;                                                                                                          \
   }
-
-/// A key that is not implemented yet.
-template <class Target>
-key_info<Target> later_key(std::string section, std::string name, std::string meaning) {
-  return {std::move(section), std::move(name), not_implemented{}, std::move(meaning), true, {}, {}};
-}
 
 } // namespace troupe::config

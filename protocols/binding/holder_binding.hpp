@@ -52,6 +52,7 @@ struct lead_succession {
 ///                                                           an aggregator's sum; none: of nothing
 ///   std::optional<tensor> sum_up(const close&, operands<tensor>, const std::vector<holder_id>& backups);
 ///                                                           the sum, also to each backup; none: of nothing
+///   void measure(const measured&, const tensor& sum);        fills in the squares, and answers with `on`
 ///   void tell_backups(const std::vector<holder_id>&, const decision_record&);  of the lead's shard
 ///   void ask_for_copy(holder_id shard, const copy_request&);  of this backup's shard
 ///   void send_copy(holder_id backup, shard_piece);            with that piece's tensor, and `memory`
@@ -142,6 +143,10 @@ public:
     if (replicated_)
       lead_on(msg);
   }
+
+  // -- the driver's answer to `measure`
+
+  void on(const measured& msg) { ask(msg); }
 
   // -- between a shard and a backup that catches up
 
@@ -311,6 +316,12 @@ private:
   void perform(const sum_up& effect) {
     auto sum = world_.sum_up(effect.round, take(effect.sum, true), effect.backups);
     ask(summed{effect.round.ver, effect.round.decision, sum ? store_.keep(*std::move(sum)) : ticket{}});
+  }
+  void perform(const measure& effect) {
+    if (store_.has(effect.sum))
+      world_.measure({effect.ver, effect.decision, {}}, store_.find(effect.sum));
+    else
+      world_.broken("a shard measures a ticket that it does not have");
   }
   void perform(const send_prepared& effect) { lead_ ? on(effect.prepared) : world_.tell_lead(effect.prepared); }
   void perform(const ask_for_copy& effect) { world_.ask_for_copy(effect.shard, effect.request); }

@@ -367,6 +367,22 @@ void sets_are_of_one_sending::joining(member who, std::span<const params> parts)
   }
 }
 
+// -- norms are whole
+
+norms_are_whole::norms_are_whole(const options& job) : shards_(job.job.shards) {
+  const auto entry = find_protocol(job.protocol.name, job.added);
+  clips_ = job.clips && entry && entry->sums_gradients(job.protocol);
+}
+
+void norms_are_whole::applying(nanoseconds, nanoseconds, holder_id shard, const close& round, std::span<const operand> sum) {
+  squared_norm whole;
+  for (std::uint32_t i = 0; clips_ && i < shards_; ++i)
+    whole += squares_of(tally_of(sum));
+  if (round.step.squares != whole)
+    wrong(fmt::format("shard {} makes v{} by squares of {} instead of {}", shard.value, round.ver.value, round.step.squares.low,
+                      whole.low));
+}
+
 // -- the bound is kept
 
 void bound_is_kept::heard(nanoseconds, endpoint, endpoint to, const message& msg) {

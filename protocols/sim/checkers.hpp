@@ -131,6 +131,17 @@ private:
   std::map<member, plan_epoch> first_plans_; ///< that named it
 };
 
+/// Where sums are clipped, every version is made by the squares of its whole sum, over all shards. Needs tally numerics.
+class norms_are_whole final : public checker {
+public:
+  explicit norms_are_whole(const options& job);
+  void applying(nanoseconds at, nanoseconds until, holder_id shard, const close& round, std::span<const operand> sum) override;
+
+private:
+  bool clips_ = false;
+  std::uint32_t shards_ = 1;
+};
+
 /// Nobody is sent parameters who would then be more than `bound` clocks ahead of the slowest, at any shard.
 class bound_is_kept final : public checker {
 public:

@@ -60,7 +60,8 @@ result simulate(const options& job, numerics& maths, std::span<listener* const> 
 
 cluster::cluster(const options& job, numerics& maths, std::span<listener* const> listeners)
     : options_(job), maths_(maths), listeners_(listeners.begin(), listeners.end()), checks_(debug_build || !listeners.empty()),
-      protocol_(entry_of(job)), shape_{job.job.workers, job.job.shards, job.protocol.fan_in, job.job.replicas},
+      protocol_(entry_of(job)), shape_{job.job.workers, job.job.shards, job.protocol.fan_in, job.job.replicas,
+                                       job.clips && protocol_.sums_gradients(job.protocol)},
       tree_(holder_tree(shape_)), network_(job.inject.link),
       control_latency_(job.control_latency < 0 ? network_.latency() : job.control_latency),
       dice_(random_stream::keyed(job.seed, 0x5157)), hops_(random_stream::keyed(job.seed, 0x409)),

@@ -45,7 +45,8 @@ struct gradient {
   tensor value{};  ///< sum over the parts of weight times the mean gradient over the part's samples
   double loss = 0; ///< mean over all samples, as far as their labels count
   bool finite = true;
-  double ignored = 0; ///< as in protocols::push
+  double ignored = 0;     ///< as in protocols::push
+  squared_norm squares{}; ///< likewise
 };
 
 /// How a worker takes a step on its own parameters: see protocols::local_step.
@@ -83,6 +84,8 @@ public:
   /// The next version, from the sum of terms, as `how.step` says; `backup` is the tensor that `how.compensate` names. Momentum
   /// starts from zero where the step before was of another kind.
   virtual void step(std::span<const operand> sum, const close& how, const tensor& backup) = 0;
+  /// Of this shard's part of a sum, where sums are clipped.
+  virtual squared_norm squares_of(const tensor&) const { return {}; }
   /// Another one in the same state, for a backup that catches up; null where there are none.
   virtual std::unique_ptr<shard_numerics> clone() const { return nullptr; }
   /// The same in the same state, and most probably in no other.

@@ -60,6 +60,7 @@ struct options {
   coordinator_options job{};
   /// As in the job file, checked (catalog.hpp); of the catalog or of what the program has added to it.
   protocol_spec protocol{};
+  bool clips = false; ///< gradients are clipped
   std::vector<protocols::protocol> added{};
   std::uint64_t seed = 1;
   inject_spec inject{};

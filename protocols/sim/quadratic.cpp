@@ -83,6 +83,22 @@ double rate_of(const quadratic_options& how, std::uint64_t samples, std::uint32_
                            : how.lr;
 }
 
+squared_norm squares_under(const quadratic_options& how, std::span<const double> g) {
+  squared_norm out;
+  for (const double each : g)
+    if (how.clip_norm > 0)
+      out.add(each * each / (how.clip_norm * how.clip_norm));
+  return out;
+}
+
+void clip(const quadratic_options& how, numbers& g, const squared_norm& squares) {
+  if (squares == squared_norm{})
+    return;
+  const double factor = clip_factor(how.clip_norm, squares);
+  for (double& each : g)
+    each *= factor;
+}
+
 std::size_t edge(std::size_t dimensions, std::uint32_t index, std::uint32_t shards) {
   return dimensions * index / shards;
 }
@@ -95,7 +111,8 @@ public:
   gradient gradient_at(const tensor& parameters, const batch& of) override {
     numbers out(options_.minimum.size());
     const double loss = evaluate(elements_of(parameters), of, out);
-    return {.value = make(std::move(out)), .loss = loss, .finite = std::isfinite(loss)};
+    const squared_norm squares = squares_under(options_, out);
+    return {.value = make(std::move(out)), .loss = loss, .finite = std::isfinite(loss), .squares = squares};
   }
   void adopt(const tensor& parameters) override { anchor_ = parameters; }
   gradient local_step(const batch& of, const local_step_rule& how) override {
@@ -104,6 +121,7 @@ public:
     if (how.momentum > 0)
       add(at, velocity_, how.momentum);
     const double loss = evaluate(at, of, slope);
+    clip(options_, slope, squares_under(options_, slope));
     const auto anchor = elements_of(anchor_);
     for (std::size_t k = 0; k < own_.size(); ++k)
       slope[k] += how.proximal * (at[k] - anchor[k]) + how.dual * dual_[k];
@@ -169,6 +187,8 @@ public:
     numbers x(old.begin(), old.end());
     if (how.step.method != std::exchange(last_, how.step.method))
       state_ = {};
+    if (how.step.method == step_rule::kind::optimizer)
+      clip(options_, g, how.step.squares);
     if (backup)
       compensate(g, how.compensate, x, elements_of(backup));
     switch (how.step.method) {
@@ -187,6 +207,7 @@ public:
     }
     parameters_ = make(std::move(x));
   }
+  squared_norm squares_of(const tensor& sum) const override { return squares_under(options_, elements_of(sum)); }
   std::unique_ptr<shard_numerics> clone() const override { return std::make_unique<quadratic_shard>(*this); }
   std::uint64_t fingerprint() const override {
     std::uint64_t out = state_.steps;

@@ -21,6 +21,7 @@ struct quadratic_options {
   bool nesterov = false, adamw = false;
   double weight_decay = 0;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double clip_norm = 0; ///< 0: not clipped
   /// The rate after so many epochs with so many workers; absent: `lr`.
   std::function<double(double epochs, std::uint32_t workers)> learning_rate{};
 };

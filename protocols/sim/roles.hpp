@@ -128,6 +128,7 @@ struct cluster::holder_role {
   void apply(const close& round, const operands<tensor>& sum, const std::optional<tensor>& backup);
   void forward(const partial& head, const std::optional<tensor>& sum, const std::vector<holder_id>& parents);
   std::optional<tensor> sum_up(const close& round, const operands<tensor>& sum, const std::vector<holder_id>& backups);
+  void measure(const measured& what, const tensor& sum);
   void tell_backups(const std::vector<holder_id>& backups, const decision_record& record);
   void begin_catching_up();
   void ask_for_copy(holder_id shard, const copy_request& request);

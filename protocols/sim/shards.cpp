@@ -133,6 +133,10 @@ std::optional<tensor> cluster::holder_role::sum_up(const close& round, const ope
   return out;
 }
 
+void cluster::holder_role::measure(const measured& what, const tensor& sum) {
+  bound.on(measured{what.ver, what.decision, maths->squares_of(sum)});
+}
+
 void cluster::holder_role::tell_backups(const std::vector<holder_id>& backups, const decision_record& record) {
   const std::vector<std::uint64_t> words = wire::encode_state(record);
   const auto copy = std::make_shared<const decision_record>(wire::decode_state<decision_record>(words).value());

@@ -71,7 +71,9 @@ public:
       add(key.sample), add(key.worker.worker.value), add(key.step);
       add(std::bit_cast<std::uint64_t>(weight));
     }
+    add(how.step.squares.low);
   }
+  squared_norm squares_of(const tensor& sum) const override { return sim::squares_of(tally_of(sum)); }
   std::unique_ptr<shard_numerics> clone() const override { return std::make_unique<tally_shard>(*this); }
   std::uint64_t fingerprint() const override { return steps_; }
 
@@ -92,6 +94,13 @@ tally tally_of(std::span<const operand> sum) {
   tally out;
   for (const operand& part : sum)
     add_scaled(out, tally_of(part.tensor), part.weight);
+  return out;
+}
+
+squared_norm squares_of(const tally& sum) {
+  squared_norm out;
+  for (const auto& [key, weight] : sum)
+    out += {0, (key.sample + 1) * 1009 + key.step * 31 + key.worker.worker.value + 1};
   return out;
 }
 

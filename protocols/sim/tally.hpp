@@ -22,6 +22,9 @@ const tally& tally_of(const tensor& tensor);
 /// The sum of terms that are given, not of a worker's own.
 tally tally_of(std::span<const operand> sum);
 
+/// A number that differs from that of most other sums, as the squares of this one.
+squared_norm squares_of(const tally& sum);
+
 /// The shards' parameters are empty sums at every version: what a version is made of is to be seen as it is applied. A worker's
 /// own parameters are minus the sum of the gradients that moved it.
 class tally_numerics final : public numerics {

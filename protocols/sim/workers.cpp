@@ -142,6 +142,7 @@ void cluster::worker_role::outcome_is(computed& done, const sim::gradient& found
   const double chance = in.options_.tests.not_finite;
   done.loss = found.loss;
   done.ignored = found.ignored;
+  done.squares = found.squares;
   done.finite = found.finite
                 && !(chance > 0
                      && random_stream::keyed(in.options_.seed, self.worker.value, self.incarnation.value, done.step).hit(chance));

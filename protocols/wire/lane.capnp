@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The lane protocol, version 4: what two nodes of one job say to each other at every step.
+# The lane protocol, version 5: what two nodes of one job say to each other at every step.
 
 @0xc53f636cbd0941bc;
 
@@ -50,7 +50,7 @@ $Cxx.namespace("troupe::protocols::wire::schema");
 const magic :UInt64 = 0x454e414c45505254;
 # "TRPELANE" in the order of the bytes on the wire.
 
-const version :UInt16 = 4;
+const version :UInt16 = 5;
 
 struct Frame {
   union {
@@ -135,6 +135,12 @@ struct PushId {
   incarnation @2 :UInt32; # of the worker: one that comes back has the next
 }
 
+struct SquaredNorm {
+  # high 2^64 + low, in units of 2^-48 of the square of the largest norm that is allowed.
+  high @0 :UInt64;
+  low @1 :UInt64;
+}
+
 struct Push {
   id @0 :PushId;
   base @1 :UInt64;    # version of the parameters that it was computed against
@@ -146,6 +152,7 @@ struct Push {
   finite @7 :Bool;    # every element is
   weight @8 :Float64 = 1; # elastic averaging: alpha; finite
   ignored @9 :Float64;    # samples' worth of labels that do not count; 0 to samples
+  squares @10 :SquaredNorm; # of the gradient, where each push is clipped by its own norm
 }
 
 struct Contribution {
@@ -234,6 +241,7 @@ struct Close {
   checkpoint @19 :Bool;                 # shards write the new version to a disk
   view @20 :UInt64;                     # with two phases: how often another holder has taken the lead
   decision @21 :UInt64;                 # likewise: the number of this decision on the version
+  squaresBefore @22 :SquaredNorm;       # as in CommitOrder, of the version before
 }
 
 struct Prepared {
@@ -243,6 +251,7 @@ struct Prepared {
   version @2 :UInt64;
   decision @3 :UInt64;
   possible @4 :Bool = true; # false: it will never be, for a worker or an aggregator is gone
+  squares @5 :SquaredNorm; # of this shard's part of the sum, where sums are clipped
 }
 
 struct CommitOrder {
@@ -251,6 +260,7 @@ struct CommitOrder {
   version @1 :UInt64;
   decision @2 :UInt64;
   abandoned @3 :Bool;
+  squares @4 :SquaredNorm; # of the whole sum, where sums are clipped
 }
 
 struct DecisionPart {

@@ -32,6 +32,20 @@ push_id get(schema::PushId::Reader from) {
   return {{from.getWorker()}, {from.getIncarnation()}, {from.getClock()}};
 }
 
+void put(schema::SquaredNorm::Builder to, const squared_norm& of) {
+  to.setHigh(of.high);
+  to.setLow(of.low);
+}
+/// Most jobs do not clip: there they take no room.
+template <class Builder>
+void put_unless_none(Builder to, const squared_norm& of) {
+  if (of != squared_norm{})
+    put(to.initSquares(), of);
+}
+squared_norm get(schema::SquaredNorm::Reader from) {
+  return {from.getHigh(), from.getLow()};
+}
+
 void put(schema::Push::Builder to, const push& p) {
   to.setEpoch(p.epoch.value);
   put(to.initId(), p.id);
@@ -43,6 +57,7 @@ void put(schema::Push::Builder to, const push& p) {
   to.setWeight(p.weight);
   to.setAt(p.at);
   to.setIgnored(p.ignored);
+  put_unless_none(to, p.squares);
 }
 push get(schema::Push::Reader from) {
   return {.epoch = {from.getEpoch()},
@@ -55,7 +70,8 @@ push get(schema::Push::Reader from) {
           .finite = from.getFinite(),
           .weight = from.getWeight(),
           .at = from.getAt(),
-          .ignored = from.getIgnored()};
+          .ignored = from.getIgnored(),
+          .squares = get(from.getSquares())};
 }
 
 void put(capnp::List<std::uint32_t>::Builder to, const std::vector<worker_id>& workers) {
@@ -214,6 +230,8 @@ void put(schema::Close::Builder to, const addressed<close>& m) {
   to.setCheckpoint(c.checkpoint);
   to.setView(c.view);
   to.setDecision(c.decision);
+  if (c.squares_before != squared_norm{})
+    put(to.initSquaresBefore(), c.squares_before);
 }
 addressed<close> get(schema::Close::Reader from) {
   close c{.epoch = {from.getEpoch()},
@@ -231,6 +249,7 @@ addressed<close> get(schema::Close::Reader from) {
   c.checkpoint = from.getCheckpoint();
   c.view = from.getView();
   c.decision = from.getDecision();
+  c.squares_before = get(from.getSquaresBefore());
   const auto parts = from.getContributions();
   c.contributions.resize(std::min<std::size_t>(parts.size(), max_listed_workers + 1));
   for (unsigned i = 0; i < c.contributions.size(); ++i)
@@ -286,9 +305,11 @@ void put(schema::Prepared::Builder to, const addressed<prepared>& m) {
   to.setVersion(m.message.ver.value);
   to.setDecision(m.message.decision);
   to.setPossible(m.message.possible);
+  put_unless_none(to, m.message.squares);
 }
 addressed<prepared> get(schema::Prepared::Reader from) {
-  return {{from.getTo()}, {{from.getHolder()}, {from.getVersion()}, from.getDecision(), from.getPossible()}};
+  return {{from.getTo()},
+          {{from.getHolder()}, {from.getVersion()}, from.getDecision(), from.getPossible(), get(from.getSquares())}};
 }
 
 void put(schema::CommitOrder::Builder to, const addressed<commit_order>& m) {
@@ -296,9 +317,10 @@ void put(schema::CommitOrder::Builder to, const addressed<commit_order>& m) {
   to.setVersion(m.message.ver.value);
   to.setDecision(m.message.decision);
   to.setAbandoned(m.message.abandoned);
+  put_unless_none(to, m.message.squares);
 }
 addressed<commit_order> get(schema::CommitOrder::Reader from) {
-  return {{from.getTo()}, {{from.getVersion()}, from.getDecision(), from.getAbandoned()}};
+  return {{from.getTo()}, {{from.getVersion()}, from.getDecision(), from.getAbandoned(), get(from.getSquares())}};
 }
 
 void put(schema::DecisionPart::Builder to, const decision_part& m) {

@@ -67,6 +67,8 @@ struct HolderState {
   joins @15 :List(CatchUp);
   admitted @16 :List(AdmittedEntry);
   askedFor @17 :List(AskedForEntry);
+  madeOf @18 :SquaredNorm;
+  committedOf @19 :SquaredNorm;
 
   struct CatchUp {
     admitted @0 :Bool;
@@ -100,6 +102,7 @@ struct HolderState {
     decision @1 :UInt64;
     sum @2 :UInt64;
     own @3 :Bool;
+    squares @4 :List(SquaredNorm);
   }
   struct SummedEntry {
     key @0 :UInt64;
@@ -138,6 +141,7 @@ struct DecisionRecord {
   since @1 :List(LeadInput);
   decision @2 :UInt64;
   holders @3 :List(UInt32);
+  squaresBefore @4 :SquaredNorm;
 
   struct LeadInput {
     union {
@@ -177,7 +181,12 @@ struct ReplicatedLeadState {
   takesOver @7 :Bool;
   needsOrders @8 :Bool;
   committed @9 :Close;
+  squares @10 :List(SquaresEntry);
 
+  struct SquaresEntry {
+    key @0 :UInt32;
+    value @1 :SquaredNorm;
+  }
   struct Proposal {
     round @0 :Close;
     before @1 :List(LeadEffect);
@@ -200,6 +209,7 @@ struct ReplicatedLeadState {
     version @0 :UInt64;
     decision @1 :UInt64;
     abandoned @2 :Bool;
+    squares @3 :SquaredNorm;
   }
   struct AdmitOrder {
     holder @0 :UInt32;
@@ -434,6 +444,12 @@ struct Push {
   weight @8 :Float64;
   at @9 :Int64;
   ignored @10 :Float64;
+  squares @11 :SquaredNorm;
+}
+
+struct SquaredNorm {
+  high @0 :UInt64;
+  low @1 :UInt64;
 }
 
 struct Plan {
@@ -508,6 +524,7 @@ struct StepRule {
   nesterov @4 :Bool;
   parameterWeight @5 :Float64;
   threshold @6 :Float64;
+  squares @7 :SquaredNorm;
 }
 
 struct DelayCompensation {
@@ -554,6 +571,7 @@ struct Close {
   checkpoint @13 :Bool;
   view @14 :UInt64;
   decision @15 :UInt64;
+  squaresBefore @16 :SquaredNorm;
 }
 
 struct SendOrder {

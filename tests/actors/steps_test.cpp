@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Steps of shards and of workers' replicas over parameters that are trained, frozen, or statistics.
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "actors/roles/gradient_norm.hpp"
 #include "actors/roles/holder/shard_step.hpp"
 #include "actors/roles/worker/replica.hpp"
 
@@ -66,8 +68,70 @@ TEST_F(Steps, OnlyGradientsAreCompensated) {
   shard_step steps{{.lr = 1}, *queue, count, 1, three()};
   const auto g = filled(2), now = filled(5), backup = filled(4);
   // g + lambda g g (w - w_backup)
-  EXPECT_EQ(of(steps.compensated(g.as<const float>(), now.as<const float>(), backup.as<const float>(), {.lambda = 0.5})),
+  const protocols::close round{.compensate = {.lambda = 0.5}};
+  EXPECT_EQ(of(steps.compensated(g.as<const float>(), now.as<const float>(), backup.as<const float>(), round)),
             (values{4, 2, 2}));
+}
+
+/// Of a gradient of `part` equal elements, where only these are trained.
+protocols::squared_norm squares_of_all(float element, double clip_norm) {
+  const values gradient(count, element);
+  return squares_of(gradient.data(), three(), clip_norm);
+}
+
+TEST_F(Steps, OnlyWhatIsTrainedIsMeasured) {
+  EXPECT_NEAR(squares_of_all(3, 2).norm(), 4 * 3 / 2.0, 1e-12) << "16 elements";
+  EXPECT_EQ(squares_of_all(3, 0), protocols::squared_norm{});
+}
+
+TEST_F(Steps, ASumIsMeasuredAlikeHoweverItIsCut) {
+  values gradient(part * 1000);
+  for (std::size_t i = 0; i < gradient.size(); ++i)
+    gradient[i] = static_cast<float>(std::sin(static_cast<double>(i)) * std::exp(static_cast<double>(i % 40) - 20));
+  const auto measured = [&](std::int64_t begin, std::int64_t end) {
+    return squares_of(gradient.data() + begin * part, {{{0, (end - begin) * part}}}, 0.7);
+  };
+  double expected = 0;
+  for (const float each : gradient)
+    expected += static_cast<double>(each) * each;
+  EXPECT_NEAR(measured(0, 1000).norm() * 0.7 / std::sqrt(expected), 1, 1e-12);
+  for (const std::int64_t cut : {1, 333, 999}) {
+    auto sum = measured(0, cut);
+    sum += measured(cut, 1000);
+    EXPECT_EQ(sum, measured(0, 1000)) << cut;
+  }
+}
+
+TEST_F(Steps, AShardClipsGradientsAndNoStatistics) {
+  shard_step steps{{.lr = 1, .clip_norm = 2}, *queue, count, 1, three()};
+  // A norm of 12 is brought to 2: each 3 to 0.5.
+  const auto made = step(steps, {.method = protocols::step_rule::kind::optimizer, .squares = squares_of_all(3, 2)}, 4, 3);
+  EXPECT_NEAR(made[0], 3.5, 1e-6);
+  EXPECT_EQ(made[1], 1);
+  EXPECT_EQ(made[2], 4);
+}
+
+TEST_F(Steps, ADelayedGradientIsClippedBeforeItIsCompensatedAndNotAgain) {
+  shard_step steps{{.lr = 1, .clip_norm = 2}, *queue, count, 1, three()};
+  const auto g = filled(3), now = filled(5), backup = filled(3), to = filled(-1);
+  const protocols::close round{.step = {.squares = squares_of_all(3, 2)}, .compensate = {.lambda = 1}};
+  const auto compensated = steps.compensated(g.as<const float>(), now.as<const float>(), backup.as<const float>(), round);
+  EXPECT_NEAR(of(compensated)[0], 0.5 + 0.5 * 0.5 * 2, 1e-6);
+  EXPECT_EQ(of(compensated)[1], 3);
+  steps.begin(round);
+  steps.apply({{compensated.as<const float>(), 1}}, round, now.as<const float>(), to.as<float>(), {0, count});
+  EXPECT_NEAR(of(to)[0], 5 - 1, 1e-6);
+}
+
+TEST_F(Steps, AReplicaClipsTheGradientAndNotWhatIsAddedToIt) {
+  for (const double momentum : {-1.0, 0.5}) {
+    replica own{*queue, {.lr = 1, .clip_norm = 2}, count, nullptr, three()};
+    own.mix({{replica_term::source::given, filled(4), 1}});
+    const local_update how{.anchor = filled(3), .proximal = 1, .momentum = momentum, .lr = 1, .squares = squares_of_all(3, 2)};
+    own.parameters_for(how);
+    own.step(filled(3), how);
+    EXPECT_NEAR(of(own.parameters())[0], 4 - (0.5 + (4 - 3)), 1e-6) << momentum;
+  }
 }
 
 TEST_F(Steps, AReplicaDoesTheSame) {

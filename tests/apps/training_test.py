@@ -92,6 +92,69 @@ class Rates(Training):
                                   self.refused(command, self.job, "--set", "optimizer.lr_scale=" + list_of(text)))
 
 
+class Clipping(Training):
+    LAYERS = "model.layers=" + list_of("flatten", "batchnorm", "linear 12 relu", "linear 10")
+
+    def norm(self, found, begun):
+        return sum((a - b) ** 2 for name in begun if "running" not in name for a, b in zip(found[name], begun[name])) ** 0.5
+
+    def begin(self):
+        """Sets that begin at weights which are known."""
+        _, begun = self.run_job(self.LAYERS, "optimizer.lr=1e-30")
+        path = self.folder / "begun.safetensors"
+        (self.folder / "weights.safetensors").rename(path)
+        return [self.LAYERS, f"model.init={path}", "optimizer.lr=1"], begun
+
+    def test_a_step_is_as_long_as_the_norm_that_is_allowed(self):
+        begin, begun = self.begin()
+        for sets in ([], ["cluster.shards=1"], ["cluster.replicas=2"], ["protocol.name=backup", "protocol.backups=0"], ["protocol.name=async", *ALONE],
+                     ["protocol.name=dc-async", *ALONE], ["protocol.name=local", "protocol.steps=1", *ALONE],
+                     ["protocol.name=gossip", "cluster.workers=1", "cluster.nodes=1", "cluster.shards=1"]):
+            with self.subTest(sets):
+                _, free = self.run_job(*begin, *sets)
+                whole = self.norm(free, begun)
+                self.assertGreater(whole, 0.01)
+                _, clipped = self.run_job(*begin, *sets, f"optimizer.clip_norm={whole / 8}")
+                self.assertAlmostEqual(self.norm(clipped, begun) / (whole / 8), 1, places=4)
+                for name in begun:  # the direction is the same, and a running mean is no gradient
+                    share = 1 if "running" in name else 8
+                    for b, f, c in zip(begun[name], free[name], clipped[name]):
+                        self.assertAlmostEqual(f - b, share * (c - b), delta=2e-5 * whole + 1e-6 * abs(b) * share, msg=name)
+                _, same = self.run_job(*begin, *sets, f"optimizer.clip_norm={whole * 1.01}")
+                for name in begun:
+                    for f, s in zip(free[name], same[name]):
+                        self.assertAlmostEqual(f, s, places=6, msg=name)
+
+    def test_the_bits_do_not_depend_on_shards_copies_aggregators_and_processes(self):
+        clip = ["optimizer.clip_norm=0.1", "optimizer.momentum=0.9", "stop.steps=12", self.LAYERS]
+        digests = {}
+        for sets in (["cluster.shards=1"], ["cluster.shards=3"], ["cluster.shards=3", "cluster.nodes=1"], ["cluster.shards=2", "cluster.replicas=2"],
+                     ["cluster.shards=4", "cluster.nodes=4"]):
+            digests[" ".join(sets)] = self.run_job(*clip, *sets)[0]["weights_digest"]
+        self.assertEqual(len(set(digests.values())), 1, digests)
+        self.assertNotIn(self.run_job(*clip[1:], "cluster.shards=1")[0]["weights_digest"], digests.values())
+
+    def test_a_simulation_clips_too(self):
+        for sets in ([], ["protocol.name=async", *ALONE], ["protocol.name=local", "protocol.steps=2"]):
+            with self.subTest(sets):
+                sets = words(["optimizer.clip_norm=0.05", "stop.steps=8", *sets])
+                real = last_json(troupe("run", self.job, "--quiet", "--json", *sets))
+                played = last_json(troupe("simulate", self.job, "--json", *sets))
+                self.assertAlmostEqual(played["train_loss"], real["train_loss"], places=6)
+                self.assertNotAlmostEqual(played["train_loss"], last_json(troupe("simulate", self.job, "--json", *sets[2:]))["train_loss"], places=3)
+
+    def test_a_replay_clips_too(self):
+        rounds = self.folder / "rounds.jsonl"
+        sets = ["optimizer.clip_norm=0.05", "stop.steps=8"]
+        run, _ = self.run_job(*sets, flags=["--rounds", rounds])
+        replayed = last_json(troupe("replay", self.job, rounds, "--json", *words(sets)))
+        self.assertEqual(replayed["weights_digest"], run["weights_digest"])
+
+    def test_no_norm_at_all_is_refused(self):
+        for text in "-1", "1e-20", "1e300":
+            self.assertIn("optimizer.clip_norm", self.refused("check", self.job, "--set", "optimizer.clip_norm=" + text))
+
+
 class Pieces(Training):
     LAYERS = "model.layers=" + list_of("flatten", "linear 24 relu", "dropout 0.3", "linear 10")
 

@@ -59,6 +59,7 @@ struct shard_of_words {
   std::vector<report> reports;
   std::vector<arm_timer> armed;
   std::vector<std::string> complaints;
+  std::vector<measured> squares_wanted;
 
   nanoseconds now() const { return clock; }
   void pause() { clock_runs = false; }
@@ -71,6 +72,10 @@ struct shard_of_words {
   std::optional<tensor> sum_up(const close& round, const operands<tensor>& sum, const std::vector<holder_id>& backups) {
     log.push_back(fmt::format("sum of {} = {}, to {} backups", round.ver.value, text(sum), backups.size()));
     return sum.empty() ? std::nullopt : std::optional{std::make_shared<const std::string>("(" + text(sum) + ")")};
+  }
+  void measure(const measured& what, const tensor& sum) {
+    log.push_back(fmt::format("measure {} for {}", *sum, what.ver.value));
+    squares_wanted.push_back(what);
   }
   void tell_backups(const std::vector<holder_id>& backups, const decision_record& record) {
     log.push_back(fmt::format("record of {} inputs to {} backups", record.since.size(), backups.size()));

@@ -185,6 +185,8 @@ std::vector<options> smaller(const options& job) {
     variant([](options& next) { next.measured.apply = 0; });
   if (job.colocated)
     variant([](options& next) { next.colocated = false; });
+  if (job.clips)
+    variant([](options& next) { next.clips = false; });
   std::erase_if(out, [](const options& next) {
     const auto entry = find_protocol(next.protocol.name);
     return !validate(*entry, next.protocol, next.job.workers).empty();
@@ -206,6 +208,7 @@ options schedule_of(const protocol& of, std::uint64_t seed, trouble how_much) {
   out.job.evaluate_every_samples = 1 + draw.below(60);
   out.job.stop.steps = of.decentralized ? 60 : 14; // of all workers together, or of each
   out.model_bytes = 1000;
+  out.clips = random_stream::keyed(seed, 7927, static_cast<int>(how_much)).hit(0.3);
   if (of.takes_fan_in && draw.hit(0.4)) {
     out.protocol.fan_in = 2 + static_cast<std::uint32_t>(draw.below(2));
     out.job.workers += 3;
@@ -249,7 +252,8 @@ verdict run_checked(const options& job, listener* also) {
   bound_is_kept bound{given(job, "bound", 4)};
   nobody_is_left_behind misses{given(job, "max_misses", 5)};
   sets_are_of_one_sending sets{job};
-  std::vector<checker*> checkers{&once, &rounds, &limits, &sets};
+  norms_are_whole norms{job};
+  std::vector<checker*> checkers{&once, &rounds, &limits, &sets, &norms};
   if (job.protocol.name == "ssp")
     checkers.push_back(&bound);
   if (job.protocol.name == "deadline")
@@ -287,9 +291,9 @@ options shrink(options job) {
 std::string describe(const options& job) {
   text_trace trace{400};
   const verdict found = run_checked(job, &trace);
-  std::string out = fmt::format("{} with {} workers, {} times {} shards, fan-in {}, batches of {} of {} samples, {} steps\n",
+  std::string out = fmt::format("{} with {} workers, {} times {} shards, fan-in {}, batches of {} of {} samples, {} steps{}\n",
                                 job.protocol.name, job.job.workers, job.job.replicas, job.job.shards, job.protocol.fan_in,
-                                job.job.batch, job.job.data_size, job.job.stop.steps);
+                                job.job.batch, job.job.data_size, job.job.stop.steps, job.clips ? ", clipped" : "");
   for (const auto& [name, value] : job.protocol.parameters)
     if (const auto* whole = std::get_if<std::int64_t>(&value))
       out += fmt::format("  {} = {}\n", name, *whole);

@@ -114,6 +114,10 @@ void aggregator_state::apply(const protocols::close&, const protocols::operands<
   throw std::logic_error("an aggregator was asked to apply");
 }
 
+void aggregator_state::measure(const protocols::measured&, const tensor&) {
+  throw std::logic_error("an aggregator was asked to measure");
+}
+
 void aggregator_state::broken(const std::string& why) {
   self_->doing.failed(why);
 }

@@ -59,6 +59,7 @@ public:
   }
   template <class Order>
   void tell_others(const Order&, protocols::nanoseconds) {}
+  void measure(const protocols::measured&, const tensor&);
   void apply(const protocols::close&, const protocols::operands<tensor>&, const std::optional<tensor>&);
   void forward(const protocols::partial& head, const std::optional<tensor>& sum,
                const std::vector<protocols::holder_id>& parents);

@@ -88,6 +88,18 @@ public:
     queue_->notify([block, on_host, send = std::move(send)] { send(on_host); });
   }
 
+  /// Enqueues the sum of these floats; none of nothing. The terms are kept until it has run.
+  std::optional<kernels::buffer> sum_of(const protocols::operands<kernels::buffer>& terms, std::int64_t floats) {
+    const gathered_terms gathered(terms);
+    if (gathered.terms.empty())
+      return std::nullopt;
+    auto out = queue_->allocate(static_cast<std::size_t>(floats) * sizeof(float));
+    queue_->enqueue(kernels::weighted_sum{.terms = gathered.terms, .y = out.as<float>(), .count = floats});
+    for (const auto& each : gathered.tensors)
+      held.keep(each);
+    return out;
+  }
+
   in_flight held;
   /// Pushes received here since the start.
   struct {

@@ -3,14 +3,14 @@
 #include "actors/roles/holder/shard_actor.hpp"
 
 #include "actors/errors.hpp"
+#include "actors/roles/gradient_norm.hpp"
+#include "actors/roles/holder/shard_waits.hpp"
 #include "actors/roles/operator_pause.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
-
-#include "protocols/tree.hpp"
 
 namespace troupe::actors {
 
@@ -30,28 +30,6 @@ open_span span_of(const tracer_ptr& trace, protocols::holder_id self, const prot
       pushes.push_back(static_cast<std::int64_t>(part.id.clock.value));
     }
   return {trace, span_kind::apply, self.value, {signed_of(round.ver), static_cast<std::int64_t>(terms)}, std::move(pushes)};
-}
-
-/// In a tree, it comes in an aggregator's sum.
-std::string who_brings_push_of(protocols::worker_id worker, const protocols::holder_place& place, const protocols::plan& plan) {
-  if (place.tree)
-    for (const auto tree = protocols::holder_tree(*place.tree, plan.gone); const auto child : place.children)
-      if (protocols::workers_below(tree, child).contains(worker))
-        return fmt::format("aggregator {}", child.value);
-  return fmt::format("worker {}", worker.value);
-}
-
-/// A backup waits for its shard, and a lead until all are prepared for its round.
-bool waits_for_copies(actor_report& out, const protocols::holder_place& place, const protocols::replicated_lead* leads,
-                      std::uint32_t shards) {
-  if (place.backup_of) {
-    out.waits_for.push_back(fmt::format("shard {}", place.backup_of->value));
-    return true;
-  }
-  if (leads != nullptr)
-    for (const auto holder : leads->waiting_for())
-      out.waits_for.push_back(fmt::format("{} {}", holder.value < shards ? "shard" : "replica", holder.value));
-  return !out.waits_for.empty();
 }
 
 } // namespace
@@ -206,6 +184,7 @@ shard_control::behavior_type shard_state::make_behavior() {
       // the device
       [this](protocols::version ver) { applied(ver); },
       [this](device_check) { watch_.check(&*self_, *setup_.queue, !pending_.empty()); },
+      [this](const sum_on_host& msg) { on_sum(msg); },
       [this](const wire::push_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
       [this](const wire::partial_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
   };
@@ -252,14 +231,7 @@ void shard_state::forward(const protocols::partial&, const std::optional<tensor>
 /// The sum is sent once it is computed.
 std::optional<kernels::buffer> shard_state::sum_up(const protocols::close& round, const protocols::operands<tensor>& sum,
                                                    const std::vector<protocols::holder_id>& backups) {
-  auto [tensors, terms] = gathered_terms(sum);
-  std::optional<tensor> out;
-  if (!terms.empty()) {
-    out = setup_.queue->allocate(newest_.bytes());
-    setup_.queue->enqueue(kernels::weighted_sum{.terms = terms, .y = out->as<float>(), .count = setup_.range.size()});
-    for (const auto& each : tensors)
-      core_.held.keep(each);
-  }
+  const std::optional<tensor> out = core_.sum_of(sum, setup_.range.size());
   for (const auto backup : backups)
     if (const auto to = peers_->holders[backup.value]) {
       auto send = [this, to, whole = out,
@@ -272,6 +244,20 @@ std::optional<kernels::buffer> shard_state::sum_up(const protocols::close& round
         send();
     }
   return out;
+}
+
+/// A device's sum is copied to the host first.
+void shard_state::measure(const protocols::measured& what, const tensor& sum) {
+  if (setup_.queue->on_host())
+    return on_sum({what.ver, what.decision, sum});
+  core_.copy_out(sum, [me = shard_control{self_}, what](const kernels::buffer& on_host) {
+    caf::anon_send(me, sum_on_host{what.ver, what.decision, on_host});
+  });
+}
+
+void shard_state::on_sum(const sum_on_host& sum) {
+  bound_.on(protocols::measured{sum.ver, sum.decision,
+                                squares_of(sum.values.as<const float>(), step_.ranges(), setup_.optimizer.clip_norm)});
 }
 
 void shard_state::tell_backups(const std::vector<protocols::holder_id>& backups, const protocols::decision_record& record) {
@@ -370,8 +356,7 @@ void shard_state::apply(const protocols::close& round, const protocols::operands
   } else {
     next.parameters = place_for(round);
     if (round.compensate.lambda != 0 && backup) {
-      auto compensated =
-          step_.compensated(terms.front().data, newest_.as<const float>(), backup->as<const float>(), round.compensate);
+      auto compensated = step_.compensated(terms.front().data, newest_.as<const float>(), backup->as<const float>(), round);
       terms.front().data = compensated.as<const float>();
       next.terms.insert(next.terms.end(), {std::move(compensated), *backup});
     }

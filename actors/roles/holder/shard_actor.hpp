@@ -89,6 +89,7 @@ public:
   void forward(const protocols::partial&, const std::optional<tensor>&, const std::vector<protocols::holder_id>&);
   std::optional<tensor> sum_up(const protocols::close& round, const protocols::operands<tensor>& sum,
                                const std::vector<protocols::holder_id>& backups);
+  void measure(const protocols::measured& what, const tensor& sum);
   void tell_backups(const std::vector<protocols::holder_id>& backups, const protocols::decision_record& record);
   void ask_for_copy(protocols::holder_id shard, const protocols::copy_request& request) {
     caf::anon_send(peers_->holders[shard.value], request);
@@ -127,6 +128,7 @@ private:
 
   static protocols::holder_binding<shard_state> bind(shard_state& self, const shard_setup& setup);
   bool is_backup() const { return bound_.machine().place().backup_of.has_value(); }
+  void on_sum(const sum_on_host& sum);
   void on_record(const wire::decision_part& head, const kernels::buffer& payload);
   void on_copy(const wire::copy_part& head, const kernels::buffer& payload);
   named_buffers copied_blocks() const;

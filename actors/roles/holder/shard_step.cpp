@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "actors/roles/gradient_norm.hpp"
+
 namespace troupe::actors {
 
 namespace {
@@ -13,14 +15,6 @@ std::vector<update_range> unscaled(std::vector<update_range> ranges) {
   for (auto& range : ranges)
     range.lr_scale = 1;
   return ranges;
-}
-
-/// Where each push is applied alone, it is a part of a round: were a statistic to move by all of each, then the mean over its
-/// past would be shorter than the delay of a push, and with many workers it would not settle.
-std::vector<kernels::term> times(double factor, std::vector<kernels::term> terms) {
-  for (auto& term : terms)
-    term.weight *= factor;
-  return terms;
 }
 
 } // namespace
@@ -44,6 +38,7 @@ void shard_step::begin(const protocols::close& round) {
   if (how.method == kind::optimizer) {
     auto epochs = static_cast<double>(round.samples_before) / static_cast<double>(data_size_);
     optimizer_.begin_step(learning_rate(spec_, epochs, static_cast<int>(round.workers)) * how.lr_scale);
+    clip_ = round.compensate.lambda != 0 ? 1 : clip_factor(spec_, how.squares);
   } else if (how.method == kind::outer) {
     if (!outer_)
       begin_outer(how.lr, how.momentum, how.nesterov);
@@ -109,9 +104,11 @@ void shard_step::apply(const std::vector<kernels::term>& terms, const protocols:
                        flat_range part) {
   switch (round.step.method) {
   case protocols::step_rule::kind::optimizer:
+    // Where each push is applied alone, it is a part of a round: were a statistic to move by all of each, then the mean over its
+    // past would be shorter than the delay of a push, and with many workers it would not settle.
     each_alike(ranges_, part, [&](const update_range& piece) {
-      const bool partly = piece.kind == slot_kind::statistic && round.step.lr_scale < 1;
-      optimizer_.apply_range(partly ? times(round.step.lr_scale, terms) : terms, p, p_out, piece.where.begin, piece.where.end);
+      const double factor = piece.kind == slot_kind::statistic ? std::min(round.step.lr_scale, 1.0) : clip_;
+      optimizer_.apply_range(factor != 1 ? times(factor, terms) : terms, p, p_out, piece.where.begin, piece.where.end);
     });
     return;
   case protocols::step_rule::kind::outer:
@@ -144,7 +141,9 @@ void shard_step::apply_linear(const std::vector<kernels::term>& terms, const pro
 }
 
 kernels::buffer shard_step::compensated(const float* gradient, const float* p, const float* backup,
-                                        const protocols::delay_compensation& how) {
+                                        const protocols::close& round) {
+  const auto& how = round.compensate;
+  const double clip = clip_factor(spec_, round.step.squares);
   auto bytes = static_cast<std::size_t>(count_) * sizeof(float);
   if (how.adaptive && !mean_square_) {
     mean_square_ = queue_.allocate(bytes);
@@ -157,8 +156,11 @@ kernels::buffer shard_step::compensated(const float* gradient, const float* p, c
       queue_.copy(out.as<float>() + begin, gradient + begin, static_cast<std::size_t>(piece.where.size()) * sizeof(float));
       return;
     }
+    const std::vector<kernels::term> clipped{{gradient + begin, clip}};
+    if (clip != 1)
+      queue_.enqueue(kernels::weighted_sum{.terms = clipped, .y = out.as<float>() + begin, .count = piece.where.size()});
     queue_.enqueue(kernels::delay_compensate{.count = piece.where.size(),
-                                             .g = gradient + begin,
+                                             .g = (clip != 1 ? out.as<const float>() : gradient) + begin,
                                              .w = p + begin,
                                              .w_backup = backup + begin,
                                              .g_out = out.as<float>() + begin,

@@ -24,7 +24,8 @@ public:
   shard_step(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count, std::int64_t data_size,
              std::vector<update_range> ranges = {});
 
-  /// Begins the step that `round` describes. After a step of another kind, momentum starts from zero.
+  /// Begins the step that `round` describes. After a step of another kind, momentum starts from zero. The optimizer's gradient is
+  /// clipped by `round.step.squares`, unless it was when it was compensated.
   void begin(const protocols::close& round);
   /// p_out = the step from p, at the sum of terms, for the elements of `part`; pointers are those of the whole. Each element
   /// once. `p_out` may be `p`.
@@ -32,6 +33,7 @@ public:
              flat_range part);
   /// All that the next steps need of those before, by name: "velocity", "second", "outer.velocity", "mean_square".
   named_buffers buffers() const;
+  const std::vector<update_range>& ranges() const { return ranges_; }
   /// Of the job's optimizer.
   std::int64_t steps() const { return optimizer_.steps(); }
   /// What the next steps need besides the buffers: a copy of this one takes them, too.
@@ -40,9 +42,8 @@ public:
   void take(const std::vector<double>& memory);
   /// It goes on where another one was. To be called before the first step; what it reads is enqueued.
   void resume(const saved_state& from);
-  /// The gradient, compensated for its delay since `backup`, in a block of its own. `p`: the parameters now.
-  kernels::buffer compensated(const float* gradient, const float* p, const float* backup,
-                              const protocols::delay_compensation& how);
+  /// The gradient, clipped, then compensated for its delay since `backup`, in a block of its own. `p`: the parameters now.
+  kernels::buffer compensated(const float* gradient, const float* p, const float* backup, const protocols::close& round);
 
 private:
   named_buffers outer_buffers() const;
@@ -58,6 +59,7 @@ private:
   std::unique_ptr<optimizer> outer_;
   double outer_momentum_ = 0; ///< this and the next: of `outer_`
   bool outer_nesterov_ = false;
+  double clip_ = 1;                                  ///< of the step that has begun: what its gradient is multiplied by
   std::vector<std::unique_ptr<optimizer>> past_;     ///< a queue may not have run their steps yet
   std::optional<protocols::step_rule::kind> last_{}; ///< none: the first step is to come
   saved_state from_{};                               ///< what `outer_` begins with

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "actors/errors.hpp"
+#include "actors/roles/gradient_norm.hpp"
 #include "actors/roles/training_clock.hpp"
 
 namespace troupe::actors {
@@ -12,6 +13,7 @@ namespace troupe::actors {
 compute_state::compute_state(measured_pointer<device_compute_actor> self, compute_setup setup)
     : self_(self), queue_(std::move(setup.queue)), floats_(setup.net->layout().floats()), held_(*queue_),
       replica_(*queue_, setup.local_optimizer, floats_, &held_, update_ranges(setup.net->layout(), {0, floats_})),
+      clip_norm_(setup.local_optimizer.clip_norm), clips_pushes_(setup.clips_pushes),
       gradient_blocks_([queue = queue_](std::size_t bytes) { return queue->allocate(bytes); }),
       kept_{setup.worker, setup.life, std::move(setup.checkpoints), std::move(setup.saved), {}} {
   replica_.resume(setup.start);
@@ -187,10 +189,19 @@ void compute_state::part_done() {
   }
   if (++parts_done_ < request_.parts.size())
     enqueue_part();
+  else if (clip_norm_ > 0 && (request_.own || clips_pushes_) && inputs_)
+    copy_to_measure();
   else if (inputs_ && summing && !request_.own) // the sum is read at once; the replica's step is enqueued behind it
     notify({.step = request_.step, .summed = true});
   else
     finish();
+}
+
+void compute_state::copy_to_measure() {
+  if (!on_host_)
+    on_host_ = queue_->allocate_host(done_.gradients.bytes());
+  queue_->copy_to_host(on_host_.data(), done_.gradients.data(), done_.gradients.bytes());
+  notify({.step = request_.step, .summed = true});
 }
 
 actor_report compute_state::report() const {
@@ -203,6 +214,8 @@ void compute_state::finish() {
   if (done_.counted > 0)
     done_.loss /= static_cast<double>(done_.counted);
   gradient_ = {};
+  if (request_.own || clips_pushes_)
+    done_.squares = squares_of((on_host_ ? on_host_ : done_.gradients).as<const float>(), replica_.ranges(), clip_norm_);
   done_.compute_ns = steady_ns() - started_ns_;
   self_->doing.enter("idle");
   request_ = {};

@@ -25,6 +25,7 @@ struct compute_setup {
   std::int64_t max_rows = 1;   ///< of one part
   std::int64_t piece_rows = 0; ///< of these at once, see plan::options
   bool recompute = false;      ///< likewise
+  bool clips_pushes = false;   ///< a gradient that is pushed is clipped by its own norm, as one of an own step is
   /// How many gradient bytes a device completes before it pauses to report them: one partition.
   std::int64_t report_bytes = 1 << 20;
   saved_state start = {};                            ///< of the replica's momentum
@@ -63,6 +64,7 @@ private:
   void write_copied();
   void enqueue_part();
   void part_done();
+  void copy_to_measure();
   void finish();
   void sum_done();
   actor_report report() const;
@@ -74,6 +76,8 @@ private:
   std::unique_ptr<plan> plan_;
   in_flight held_;
   replica replica_;
+  double clip_norm_; ///< 0: nothing is clipped
+  bool clips_pushes_;
   std::optional<batch_buffers> inputs_; ///< of a device
   recurring_blocks gradient_blocks_;    ///< of a device
   // the step under way; its inputs stay alive until it has run
@@ -82,6 +86,7 @@ private:
   std::size_t parts_done_ = 0;
   compute_result done_;      ///< its gradients: the sum of the parts that have run
   kernels::buffer gradient_; ///< of the part that runs
+  kernels::buffer on_host_;  ///< a device's gradient, to be measured
   std::int64_t started_ns_ = 0;
   caf::typed_response_promise<compute_result> promise_;
   std::deque<pending_sum> sums_;

@@ -2,6 +2,8 @@
 // Arithmetic on a worker's own parameters.
 #include "actors/roles/worker/replica.hpp"
 
+#include "actors/roles/gradient_norm.hpp"
+
 namespace troupe::actors {
 
 namespace {
@@ -60,7 +62,8 @@ const kernels::buffer& replica::parameters_for(const local_update& how) {
 
 void replica::step(const kernels::buffer& gradient, const local_update& how) {
   const auto& point = ahead_ ? ahead_ : own_;
-  std::vector<kernels::term> terms{{gradient.as<const float>(), 1}};
+  const double clip = clip_factor(spec_, how.squares);
+  std::vector<kernels::term> terms{{gradient.as<const float>(), clip}};
   if (how.proximal != 0) {
     terms.push_back({point.as<const float>(), how.proximal});
     terms.push_back({how.anchor.as<const float>(), -how.proximal});
@@ -76,7 +79,13 @@ void replica::step(const kernels::buffer& gradient, const local_update& how) {
     optimizer_.emplace(spec_, queue_, count_, ranges_);
   // In place if w has no other holder, and no term is w itself.
   auto out = how.proximal == 0 && nobody_else_holds(own_) ? own_ : fresh();
-  optimizer_->apply(terms, own_.as<const float>(), out.as<float>(), how.lr);
+  optimizer_->begin_step(how.lr);
+  for (const auto& range : ranges_) {
+    if (range.kind == slot_kind::statistic) // no gradient: it is not clipped
+      terms.front().weight = 1;
+    optimizer_->apply_range(terms, own_.as<const float>(), out.as<float>(), range.where.begin, range.where.end);
+    terms.front().weight = clip;
+  }
   replace(own_, out);
 }
 

@@ -14,6 +14,7 @@
 #include "actors/roles/device.hpp"
 #include "kernels/backend.hpp"
 #include "protocols/binding/operand.hpp"
+#include "protocols/squared_norm.hpp"
 #include "tensor/optimizer.hpp"
 
 namespace troupe::actors {
@@ -27,6 +28,7 @@ struct local_update {
   double proximal = 0, dual = 0;
   double momentum = -1; ///< Nesterov's, with its own velocity, instead of the job's optimizer; -1: the job's
   double lr = 0;
+  protocols::squared_norm squares{}; ///< of the gradient, which is clipped by them
 };
 
 /// Parameters w, optimizer state and, where a protocol has one, the dual variable l (zero at first), flat, in one queue's memory.
@@ -47,10 +49,11 @@ public:
   kernels::buffer sum(const std::vector<replica_term>& terms);
   /// Where to take the gradient of the next step: at w or, with momentum, ahead of it. Call `step` next.
   const kernels::buffer& parameters_for(const local_update& how);
-  /// w = optimizer(w, gradient + ...), at the gradient there.
+  /// w = optimizer(w, gradient + ...), at the gradient there, which is clipped before the other terms are added.
   void step(const kernels::buffer& gradient, const local_update& how);
   /// Resets the optimizer's state: steps were taken elsewhere meanwhile.
   void forget_momentum();
+  const std::vector<update_range>& ranges() const { return ranges_; }
   /// The optimizer's state by name, of `momentum_steps` steps; none before the first step. Steps write the buffers.
   named_buffers momentum() const { return optimizer_ ? optimizer_->buffers() : named_buffers{}; }
   std::int64_t momentum_steps() const { return optimizer_ ? optimizer_->steps() : 0; }

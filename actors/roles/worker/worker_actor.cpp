@@ -264,8 +264,10 @@ void worker_state::compute_failed(const caf::error& e) {
 
 void worker_state::on_computed(compute_result& result) {
   step_.computing = false;
-  if (step_.update)
+  if (step_.update) {
     step_.gradient = std::exchange(result.gradients, {});
+    step_.update->squares = result.squares;
+  }
   if (result.gradients)
     gradient_ = std::move(result.gradients);
   finished_ = protocols::computed{.step = result.step,
@@ -273,7 +275,8 @@ void worker_state::on_computed(compute_result& result) {
                                   .loss = result.loss,
                                   .compute = result.compute_ns,
                                   .finite = result.finite,
-                                  .ignored = result.ignored};
+                                  .ignored = result.ignored,
+                                  .squares = result.squares};
   if (!result.finite)
     activity_.failed(fmt::format("the gradient of step {} is not finite", result.step));
   auto share = static_cast<double>(result.rows) / static_cast<double>(setup_.batch);
