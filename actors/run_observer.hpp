@@ -63,6 +63,7 @@ struct job_result {
   std::uint32_t period = 1;
   data_scaling scaling;                      ///< of the training data
   std::optional<std::uint64_t> weights_step; ///< the version of `parameters`, if any
+  std::optional<std::uint64_t> best_step;    ///< with `stop.patience`: the version evaluated with the lowest loss
   stays_here<kernels::buffer> parameters;    ///< this and the trace follow in pieces to another process
   stays_here<std::vector<node_trace>> trace; ///< if traced: by node; the first has the coordinator's events too
 

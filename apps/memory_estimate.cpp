@@ -133,6 +133,8 @@ private:
     role_memory e{"evaluator", 1, "cpu"};
     e.items.push_back({"activations", facts_.evaluation});
     e.items.push_back({"batch", static_cast<double>(job_.data.piece_rows()) * facts_.sample});
+    if (job_.stop.patience > 0)
+      e.items.push_back({"parameters of the lowest loss", p_});
     if (decentralized_)
       e.items.push_back({"replicas of workers", (1.0 + job_.cluster.workers) * p_});
     else if (!(one_process() && job_.cluster.shards == 1))

@@ -161,6 +161,7 @@ boost::json::object to_json(const config::loaded_job& loaded, const job_outcome&
   out["interrupted"] = value_or_null(r.interrupted, r.reason);
   out["error"] = value_or_null(r.failed && !r.interrupted, r.reason);
   out["evaluated_step"] = value_or_null(evaluated, evaluated ? r.last->step : 0);
+  out["best_step"] = value_or_null(r.best_step.has_value(), r.best_step.value_or(0));
   out["weights_step"] = value_or_null(!outcome.digest.empty(), r.weights_step.value_or(0));
   out["weights_digest"] = value_or_null(!outcome.digest.empty(), outcome.digest);
   out["version"] = TROUPE_VERSION;

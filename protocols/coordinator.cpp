@@ -191,6 +191,7 @@ void coordinator::check() const {
     TROUPE_ASSERT(!started() || state_.stopped || state_.plan.has({worker, incarnation}));
   }
   TROUPE_ASSERT(!started() || state_.stopped || state_.plan.workers.size() == state_.members.size());
+  TROUPE_ASSERT(state_.best <= state_.judged);
 }
 
 coordinator_effects coordinator::on(const held& msg) {
@@ -211,8 +212,9 @@ coordinator_effects coordinator::on(const evaluated& msg) {
   const step_count more = unheard(msg.made);
   state_.held.value += more.steps;
   state_.samples += more.samples;
+  judge(msg, state_.held);
   state_.target_reached = options_.stop.target_accuracy > 0 && msg.test_accuracy >= options_.stop.target_accuracy;
-  if (state_.target_reached || at_the_end()) {
+  if (state_.target_reached || at_the_end() || is_out_of_patience()) {
     state_.stopped = true;
     return {stop{.failed = false, .reason = end_reason()}};
   }
@@ -221,6 +223,20 @@ coordinator_effects coordinator::on(const evaluated& msg) {
   if (options_.evaluate_every_ns > 0)
     out.emplace_back(evaluation_timer(msg.at));
   return out;
+}
+
+/// A loss that is no number is not lower. A version may be evaluated again, for a coordinator that takes over.
+bool coordinator::judge(const evaluated& msg, version of) {
+  if (options_.stop.patience == 0 || of <= state_.judged)
+    return false;
+  state_.judged = of;
+  const bool lower = msg.loss() < state_.best_loss;
+  if (lower) {
+    state_.best = of;
+    state_.best_loss = msg.loss();
+  }
+  state_.since_best = lower ? 0 : state_.since_best + 1;
+  return lower;
 }
 
 step_count coordinator::unheard(const std::vector<std::pair<member, step_count>>& made) const {
@@ -389,8 +405,9 @@ hold coordinator::next_hold() const {
   const std::uint64_t end = stop_samples();
   const bool end_is_nearer = end != 0 && (evaluation == 0 || end < evaluation);
   using saves = hold_order::saves;
-  // Whether an accuracy ends the job is known too late to keep what it had made.
-  const bool may_end_here = (end != 0 && (evaluation == 0 || end <= evaluation)) || options_.stop.target_accuracy > 0;
+  // Whether an accuracy or a loss ends the job is known too late to keep what it had made.
+  const bool may_end_here = (end != 0 && (evaluation == 0 || end <= evaluation)) || options_.stop.target_accuracy > 0
+                            || (options_.stop.patience > 0 && state_.since_best + 1 >= options_.stop.patience);
   return {{.at_samples = end_is_nearer ? end : evaluation,
            .at_version = options_.stop.steps,
            .checkpoint = !options_.checkpoint_at_end ? saves::never
@@ -421,6 +438,9 @@ bool coordinator::at_the_end() const {
 std::string coordinator::end_reason() const {
   if (state_.target_reached)
     return fmt::format("reached an accuracy of {}", options_.stop.target_accuracy);
+  if (!at_the_end())
+    return fmt::format("no lower loss than {:.6g}, of step {}, in {} evaluations", state_.best_loss, state_.best.value,
+                       state_.since_best);
   if (options_.stop.steps != 0 && state_.held.value >= options_.stop.steps)
     return fmt::format("made {} steps", options_.stop.steps);
   if (const std::uint64_t samples = stop_samples(); samples != 0 && state_.samples >= samples)

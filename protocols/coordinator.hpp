@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -66,6 +67,11 @@ struct coordinator_state {
   std::map<holder_id, holder_id> acting{};                            ///< by shard: the backup that is in its place
   std::uint64_t view = 0;                                             ///< how often a backup has taken the lead
   hold_order ordered{};                                               ///< the newest
+  // with patience:
+  version best{}; ///< the one evaluated with the lowest loss
+  double best_loss = std::numeric_limits<double>::infinity();
+  std::uint32_t since_best = 0; ///< evaluations
+  version judged{};             ///< the newest that has counted
   friend bool operator==(const coordinator_state&, const coordinator_state&) = default;
 };
 
@@ -111,6 +117,10 @@ public:
   /// From the lead; only `round_closed` and `push_not_finite` matter here.
   coordinator_effects on(const report& msg);
 
+  /// To one that goes on where another one was lost: an evaluation of which that one may have heard. With patience: whether it
+  /// had the lowest loss so far.
+  bool recall(const evaluated& msg) { return judge(msg, msg.ver); }
+
   coordinator_state state() const;
   /// Ends the process if an invariant of its state is broken. To be called between messages.
   void check() const;
@@ -118,6 +128,8 @@ public:
   bool started() const { return state_.plan.epoch != plan_epoch{}; }
   bool stopped() const { return state_.stopped; }
   bool target_reached() const { return state_.target_reached; }
+  /// With patience: the last evaluation had the lowest loss so far.
+  bool is_at_best() const { return options_.stop.patience > 0 && state_.best == state_.held && state_.since_best == 0; }
   /// The version held or evaluated last.
   version held_version() const { return state_.held; }
   std::uint64_t held_samples() const { return state_.samples; }
@@ -142,6 +154,8 @@ private:
   hold next_hold() const;
   arm_timer evaluation_timer(nanoseconds now) const;
   std::uint64_t stop_samples() const;
+  bool judge(const evaluated& msg, version of);
+  bool is_out_of_patience() const { return options_.stop.patience > 0 && state_.since_best >= options_.stop.patience; }
   bool at_the_end() const;
   std::string end_reason() const;
 

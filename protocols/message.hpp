@@ -368,6 +368,8 @@ struct evaluated {
   nanoseconds at = 0;
   std::vector<std::pair<member, step_count>> made{}; ///< decentralized: by each worker that was asked
   std::optional<double> validation_loss{};           ///< of what is held out, if anything is
+  /// By which evaluations are compared.
+  double loss() const { return validation_loss.value_or(test_loss); }
   friend bool operator==(const evaluated&, const evaluated&) = default;
 };
 

@@ -28,6 +28,7 @@ struct stop_spec {
   double seconds = 0; ///< of training
   std::uint64_t samples = 0;
   double target_accuracy = 0; ///< of an evaluation
+  std::uint32_t patience = 0; ///< evaluations in a row without a lower loss: of what is held out, else of the test
   /// Whether some number of steps ends the job, however long they take.
   bool by_steps() const { return epochs > 0 || steps > 0 || samples > 0; }
 };

@@ -74,6 +74,7 @@ evaluator_setup evaluating(const data_pair& data, const job& what, std::shared_p
   out.net = std::move(net);
   out.queue = std::move(queue);
   out.trace = std::move(trace);
+  out.keeps_best = what.stop.patience > 0;
   return out;
 }
 

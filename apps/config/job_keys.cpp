@@ -180,6 +180,10 @@ void add_ends(key_list& keys) {
   TROUPE_KEY(s, "samples", (integer{1}), job.stop.samples, "samples in applied updates", true);
   TROUPE_KEY(s, "target_accuracy", (real{.least = 0, .most = 1, .open_least = true}), job.stop.target_accuracy,
              "of an evaluation", true);
+  TROUPE_KEY(
+      s, "patience", (integer{1, 1'000'000}), job.stop.patience,
+      "evaluations in a row without a lower loss, of what is held out or else of the test; the weights of the lowest are kept",
+      true);
 }
 
 std::string wrong_folder(const std::string& path) {

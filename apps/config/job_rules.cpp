@@ -308,12 +308,11 @@ void check_ends(job_draft& draft) {
   if (draft.has("evaluate.every_samples") && draft.has("evaluate.every_s"))
     draft.refuse("evaluate.every_s", "evaluate.every_samples and evaluate.every_s are both given; keep one of them");
   bool ends = draft.unclear("stop");
-  for (const char* key : {"stop.epochs", "stop.steps", "stop.seconds", "stop.samples", "stop.target_accuracy"})
+  for (const char* key : {"stop.epochs", "stop.steps", "stop.seconds", "stop.samples", "stop.target_accuracy", "stop.patience"})
     ends = ends || draft.has(key) || draft.unclear(key);
   if (!ends)
-    draft.refuse(
-        "stop",
-        "nothing ends this job; write [stop] with epochs, steps, seconds, samples or target_accuracy, such as epochs = 5");
+    draft.refuse("stop", "nothing ends this job; write [stop] with epochs, steps, seconds, samples, target_accuracy or patience, "
+                         "such as epochs = 5");
 }
 
 /// Nodes and later runs find the folder from wherever they are: its path becomes absolute.

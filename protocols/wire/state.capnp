@@ -252,6 +252,10 @@ struct CoordinatorState {
   acting @19 :List(ActingEntry);
   view @20 :UInt64;
   ordered @21 :HoldOrder;
+  best @22 :UInt64;
+  bestLoss @23 :Float64 = inf;
+  sinceBest @24 :UInt32;
+  judged @25 :UInt64;
 
   struct BackupEntry {
     key @0 :UInt32;

@@ -255,6 +255,32 @@ class HeldOut(Training):
         for command in "check", "run":
             self.assertIn("leaves none to train with", self.refused(command, self.job, *words(["evaluate.holdout=0.9999"])))
 
+class Patience(Training):
+    SETS = ["evaluate.every_samples=48", "stop.steps=2000", "optimizer.lr=0.5", "evaluate.holdout=0.2"]
+
+    def test_a_job_ends_when_its_loss_falls_no_more_and_leaves_the_best_weights(self):
+        for sets in (["stop.patience=1"], ["stop.patience=3", "cluster.nodes=1"], ["stop.patience=2", "protocol.name=local"]):
+            with self.subTest(sets):
+                result, weights = self.run_job(*self.SETS, *sets)
+                self.assertLess(result["steps"], 2000)
+                self.assertEqual(result["weights_step"], result["best_step"])
+                self.assertLess(result["best_step"], result["evaluated_step"])
+                other, found = self.run_job(*self.SETS, *sets[1:], f"stop.steps={result['best_step']}")
+                self.assertIsNone(other["best_step"])
+                self.assertEqual(found, weights)
+                self.assertLess(other["validation_loss"], result["validation_loss"])
+
+    def test_a_simulation_loses_patience_at_the_same_step(self):
+        sets = [*self.SETS, "stop.patience=2"]
+        real, played = self.run_job(*sets)[0], last_json(troupe("simulate", self.job, "--json", *words(sets)))
+        self.assertEqual(played["steps"], real["steps"])
+
+    def test_it_keeps_the_best_to_the_end(self):
+        result, _ = self.run_job(*self.SETS, "stop.steps=400", "stop.patience=1000000")
+        self.assertEqual(result["steps"], 400)
+        self.assertEqual(result["weights_step"], result["best_step"])
+        self.assertLess(result["best_step"], 400)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)

@@ -2,6 +2,8 @@
 // The coordinator: membership, evaluation points, the end of a job.
 #include "protocols/coordinator.hpp"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "tests/protocols/making.hpp"
@@ -333,6 +335,57 @@ TEST(Coordinator, TargetEndsTheJobWhenAnEvaluationReachesIt) {
   EXPECT_EQ(count<resume>(round_trip(subject, 5, 100, 0.96)), 1u);
   EXPECT_EQ(round_trip(subject, 10, 200, 0.97), (coordinator_effects{stop{false, "reached an accuracy of 0.97"}}));
   EXPECT_TRUE(subject.target_reached());
+}
+
+/// Holds at a version and evaluates it.
+coordinator_effects evaluated_with(coordinator& subject, std::uint64_t ver, double test_loss,
+                                   std::optional<double> validation_loss = {}) {
+  subject.on(held{.ver = v(ver), .samples = ver * 10});
+  return subject.on(evaluated{.ver = v(ver), .test_loss = test_loss, .validation_loss = validation_loss});
+}
+
+TEST(Coordinator, PatienceEndsTheJobAfterSoManyEvaluationsWithoutALowerLoss) {
+  coordinator_options options = two_workers();
+  options.stop.patience = 2;
+  coordinator subject = started(options);
+  EXPECT_EQ(count<resume>(evaluated_with(subject, 1, 0.5)), 1u);
+  EXPECT_TRUE(subject.is_at_best());
+  EXPECT_EQ(count<resume>(evaluated_with(subject, 2, 0.5)), 1u) << "as low is not lower";
+  EXPECT_FALSE(subject.is_at_best());
+  EXPECT_EQ(count<resume>(evaluated_with(subject, 3, 0.4)), 1u);
+  EXPECT_EQ(count<resume>(evaluated_with(subject, 4, std::nan(""))), 1u);
+  EXPECT_EQ(evaluated_with(subject, 5, 0.6),
+            (coordinator_effects{stop{false, "no lower loss than 0.4, of step 3, in 2 evaluations"}}));
+}
+
+TEST(Coordinator, PatienceGoesByWhatIsHeldOutIfAnythingIs) {
+  coordinator_options options = two_workers();
+  options.stop.patience = 1;
+  coordinator subject = started(options);
+  EXPECT_EQ(count<resume>(evaluated_with(subject, 1, 0.5, 0.5)), 1u);
+  EXPECT_EQ(count<resume>(evaluated_with(subject, 2, 0.6, 0.4)), 1u);
+  EXPECT_EQ(count<stop>(evaluated_with(subject, 3, 0.1, 0.4)), 1u);
+}
+
+TEST(Coordinator, AnEvaluationThatTheLastCoordinatorHeardOfCountsOnce) {
+  coordinator_options options = two_workers();
+  options.stop.patience = 2;
+  coordinator subject = started(options);
+  EXPECT_TRUE(subject.recall({.ver = v(1), .test_loss = 0.5}));
+  EXPECT_FALSE(subject.recall({.ver = v(2), .test_loss = 0.7}));
+  EXPECT_EQ(count<resume>(evaluated_with(subject, 2, 0.7)), 1u);
+  EXPECT_EQ(count<stop>(evaluated_with(subject, 3, 0.7)), 1u);
+}
+
+TEST(Coordinator, WherePatienceMayEndTheJobAVersionIsSaved) {
+  coordinator_options options = two_workers();
+  options.stop.patience = 2;
+  options.evaluate_every_samples = 10;
+  options.checkpoint_at_end = true;
+  coordinator subject = started(options);
+  using saves = hold_order::saves;
+  EXPECT_EQ(only<hold>(evaluated_with(subject, 1, 0.5)).order.checkpoint, saves::at_version);
+  EXPECT_EQ(only<hold>(evaluated_with(subject, 2, 0.5)).order.checkpoint, saves::always);
 }
 
 TEST(Coordinator, EvaluationByTimeHoldsNowAndArmsAgainAfterwards) {

@@ -339,6 +339,8 @@ void coordinator_state::on_evaluation(const evaluation& msg) {
   if (decentralized_)
     heard = {machine_->held_version().value, machine_->held_samples()};
   setup_.observer->on_evaluation(record_.evaluated(msg, heard, machine_->target_reached(), seconds()));
+  if (machine_->is_at_best())
+    record_.is_best();
   if (record_.result.resident_bytes_first == 0)
     ask_totals(self_, asked_nodes(setup_.nodes, lost_),
                [this](const node_totals& all) { record_.result.resident_bytes_first = all.resident_bytes; });

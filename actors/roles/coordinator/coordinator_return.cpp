@@ -163,8 +163,11 @@ void coordinator_state::take_over() {
   record_.result.scaling = facts.scaling;
   setup_.observer->on_started(facts.data_size);
   setup_.observer->on_event(fmt::format("the job is at step {}, with another coordinator", said.made.value));
-  for (const auto& [found, held] : takeover_.evaluations())
+  for (const auto& [found, held] : takeover_.evaluations()) {
     setup_.observer->on_evaluation(record_.evaluated_before(found, held));
+    if (machine_->recall({.ver = found.ver, .test_loss = found.test_loss, .validation_loss = found.validation_loss}))
+      record_.is_best();
+  }
   checkpoints_.take_over(takeover_.decided().checkpoints, said.made, clock_.now(), facts);
   takeover_.tell_what_they_missed();
   progress_.begin(!decentralized_);

@@ -51,8 +51,12 @@ void job_ending::fetch() {
     if (got) {
       result.parameters = std::move(*got);
     } else {
-      setup_.observer->on_event(
-          fmt::format("the parameters of step {} are not here: {}", result.weights_step.value_or(0), explain(got.error())));
+      const auto wanted = result.weights_step.value_or(0);
+      const bool others = record_.take_newest();
+      setup_.observer->on_event(fmt::format("the parameters of step {} are not here: {}{}", wanted, explain(got.error()),
+                                            others ? "; the newest are taken" : ""));
+      if (others)
+        return fetch();
       result.weights_step.reset();
     }
     done_();

@@ -3,6 +3,7 @@
 #include "actors/roles/coordinator/job_record.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -100,6 +101,24 @@ const evaluation_point& job_record::evaluated(const evaluation& msg, std::option
   return *result.last;
 }
 
+void job_record::is_best() {
+  best_ = {result.parameters, evaluated_, result.weights_step};
+  result.best_step = result.weights_step;
+}
+
+void job_record::take(weights from) {
+  result.parameters = std::move(from.parameters);
+  evaluated_ = from.ver;
+  result.weights_step = from.step;
+}
+
+bool job_record::take_newest() {
+  if (!newest_ || !newest_->step)
+    return false;
+  take(*std::exchange(newest_, std::nullopt));
+  return true;
+}
+
 void job_record::collected(const actors::collected& msg, protocols::step_count unheard) {
   result.steps += unheard.steps;
   result.samples += unheard.samples;
@@ -111,6 +130,10 @@ void job_record::collected(const actors::collected& msg, protocols::step_count u
 void job_record::ended(const protocols::stop& how, double seconds) {
   result.failed = how.failed;
   result.reason = how.reason;
+  if (best_ && best_->step != result.weights_step) {
+    newest_ = {result.parameters, evaluated_, result.weights_step};
+    take(*best_);
+  }
   result.seconds = seconds;
   if (course_.decentralized) // each of a worker's steps is a gradient, also one of which the lead has not heard
     result.gradients += result.steps - reported_steps_;

@@ -37,6 +37,8 @@ public:
   /// `heard`: steps and samples in the evaluated version, where the coordinator's machine knows better than the lead.
   const evaluation_point& evaluated(const evaluation& msg, std::optional<protocols::step_count> heard, bool target_reached,
                                     double seconds);
+  /// The newest evaluation has the lowest loss: its parameters are the result's at the end.
+  void is_best();
   /// An evaluation that another coordinator may have heard of, or not.
   const evaluation_point& evaluated_before(const evaluation& msg, const held_point& held);
   /// Parameters that were fetched without an evaluation; `unheard` is in them and in no report.
@@ -45,6 +47,8 @@ public:
   std::optional<protocols::version> missing_parameters() const {
     return result.weights_step && result.parameters.empty() ? std::optional{evaluated_} : std::nullopt;
   }
+  /// The best ones are nowhere any more: the newest are the result's. False if these are not there either.
+  bool take_newest();
   /// The newest parameters have been evaluated.
   bool is_evaluated() const { return result.last && result.last->step == result.steps; }
 
@@ -63,8 +67,17 @@ private:
   std::map<std::string, repetition> left_out_; ///< by fault
   course course_;
   std::map<protocols::plan_epoch, std::vector<protocols::member>> members_; ///< of plans whose rounds are recorded
-  std::uint64_t reported_steps_ = 0;                                        ///< by the lead
-  protocols::version evaluated_;                                            ///< what the evaluator calls the result's parameters
+  /// Parameters, what the evaluator calls them, and their step.
+  struct weights {
+    kernels::buffer parameters;
+    protocols::version ver;
+    std::optional<std::uint64_t> step;
+  };
+  void take(weights from);
+
+  std::uint64_t reported_steps_ = 0; ///< by the lead
+  protocols::version evaluated_;     ///< what the evaluator calls the result's parameters
+  std::optional<weights> best_, newest_;
 };
 
 } // namespace troupe::actors

@@ -156,6 +156,10 @@ void evaluator_state::finish() {
       made_};
   if (portions_.size() > 2)
     found.validation_loss = portions_[2].mean(portions_[2].loss_sum);
+  if (const double loss = found.validation_loss.value_or(found.test_loss); setup_.keeps_best && loss < best_loss_) {
+    best_loss_ = loss;
+    best_ = evaluated_;
+  }
   if (results_.size() == most_held_points)
     results_.erase(results_.begin());
   results_.push_back(found);
@@ -169,7 +173,10 @@ void evaluator_state::tell(evaluation found) const {
 
 caf::result<parameters_piece> evaluator_state::read(const evaluated_query& query) const {
   const auto& [ver, last] = evaluated_;
-  const auto& from = query.ver == ver_ ? parameters_ : query.ver == ver ? last : kernels::buffer{};
+  const auto& from = query.ver == ver_          ? parameters_
+                     : query.ver == ver         ? last
+                     : query.ver == best_.first ? best_.second
+                                                : kernels::buffer{};
   const auto all = from.span<const float>();
   if (all.empty() || query.offset >= all.size())
     return failure(fmt::format("the evaluator has no parameters of step {} from {} on", query.ver.value, query.offset));

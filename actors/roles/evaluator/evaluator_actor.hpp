@@ -2,6 +2,7 @@
 // The evaluator: takes one version of the parameters and measures loss and accuracy.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -25,13 +26,14 @@ struct evaluator_setup {
   std::shared_ptr<params_assembler> receive_buffers{};
   std::shared_ptr<peer_assembler> from_workers{};
   tracer_ptr trace{};
+  bool keeps_best = false; ///< the parameters of the lowest loss, too
 };
 
 /// Evaluates every version that is sent to it, test set first, then what is held out, and reports to the coordinator. In a
 /// decentralized job it averages the replicas of the plan's workers by their weights, leaving out workers that die meanwhile. It
 /// enqueues one batch at a time; the completion requests the next, so no thread waits. Spawn it detached on a CPU. Its input and
 /// reports are in host memory, on a device too. It keeps the parameters that it has evaluated for a coordinator in another
-/// process.
+/// process, the last and the best.
 class evaluator_state {
 public:
   static inline const char* name = "troupe.evaluator";
@@ -75,7 +77,9 @@ private:
   kernels::buffer parameters_;                                            ///< on the host
   kernels::buffer on_queue_;                                              ///< their copy in the queue's memory
   std::pair<protocols::version, kernels::buffer> evaluated_;              ///< the last that were
-  std::vector<evaluation> results_;                                       ///< the last of them, without parameters
+  std::pair<protocols::version, kernels::buffer> best_;                   ///< likewise: that with the lowest loss
+  double best_loss_ = std::numeric_limits<double>::infinity();
+  std::vector<evaluation> results_; ///< the last of them, without parameters
   batch rows_;
   std::size_t now_ = 0; ///< the portion that it is at
 };
