@@ -84,6 +84,31 @@ TEST(DeviceRoles, CodedSums) {
   expect_the_cpus_numbers({.protocol = "coded", .versions = 6});
 }
 
+constexpr double clip_norm = 0.2; // their gradients are about 1 long
+
+TEST(DeviceRoles, AClippedSum) {
+  const arrangement setup{.shards = 3, .optimizer = {.lr = 0.05, .momentum = 0.9, .clip_norm = clip_norm}};
+  EXPECT_NE(trained(setup, 0), trained({.shards = 3}, 0));
+  EXPECT_EQ(trained(setup, 0), trained({.optimizer = setup.optimizer}, 0)) << "of one shard";
+  expect_the_cpus_numbers(setup);
+}
+TEST(DeviceRoles, AClippedPush) {
+  const arrangement setup{.protocol = "async", .workers = 1, .optimizer = {.lr = 0.05, .clip_norm = clip_norm}};
+  EXPECT_NE(trained(setup, 0), trained({.protocol = "async", .workers = 1, .optimizer = {.lr = 0.05}}, 0));
+  expect_the_cpus_numbers(setup);
+}
+TEST(DeviceRoles, AClippedLocalStep) {
+  const arrangement setup{.protocol = "local",
+                          .parameters = {{"steps", std::int64_t{3}}},
+                          .shards = 2,
+                          .versions = 4,
+                          .optimizer = {.lr = 0.05, .clip_norm = clip_norm}};
+  auto free = setup;
+  free.optimizer.clip_norm = 0;
+  EXPECT_NE(trained(setup, 0), trained(free, 0));
+  expect_the_cpus_numbers(setup);
+}
+
 /// The centre after this many exchanges of one worker, by algorithms 1 and 2 of the paper, where 44 samples are cut into batches
 /// of 8.
 std::vector<double> elastic_centre(std::uint64_t exchanges, std::uint64_t period, double delta, const optimizer_spec& how,

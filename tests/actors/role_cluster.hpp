@@ -325,7 +325,12 @@ private:
       caf::anon_send(worker, shared);
   }
 
-  protocols::tree_shape shape() const { return {setup_.workers, setup_.shards, setup_.fan_in}; }
+  protocols::tree_shape shape() const {
+    return {.workers = setup_.workers,
+            .shards = setup_.shards,
+            .fan_in = setup_.fan_in,
+            .clips = setup_.optimizer.clip_norm > 0 && entry_.sums_gradients(spec_)};
+  }
   std::shared_ptr<protocols::lead> make_lead(protocols::lead_state from) const {
     return std::make_shared<protocols::lead>(entry_.make_rule(spec_, 1), shape(), entry_.per_push, std::move(from));
   }
@@ -409,7 +414,12 @@ private:
     setup.receive_buffers = std::make_shared<params_assembler>(all_, allocate);
     setup.from_peers = std::make_shared<peer_assembler>(all_, allocate);
     setup.machine = entry_.make_worker(spec_, {id, {}}, 1);
-    auto compute = system_.spawn<compute_impl>(compute_setup{queue, net_, setup_.optimizer, batch, 2048});
+    auto compute = system_.spawn<compute_impl>(compute_setup{.queue = queue,
+                                                             .net = net_,
+                                                             .local_optimizer = setup_.optimizer,
+                                                             .max_rows = batch,
+                                                             .clips_pushes = entry_.per_push,
+                                                             .report_bytes = 2048});
     setup.compute = compute;
     if (!queue->on_host()) {
       setup.device = queue;
