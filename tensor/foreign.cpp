@@ -13,12 +13,13 @@ namespace troupe {
 
 namespace {
 
-/// Whether none is infinite or NaN. Integers, so that the compiler may take several at once.
+/// Whether none is infinite or NaN: an exponent of ones, to which one more is added, sets the bit above it. Integers without a
+/// branch, so that the compiler takes several at once.
 bool all_numbers(const float* x, std::int64_t count) {
-  std::uint32_t worst = 0;
+  std::uint32_t seen = 0;
   for (std::int64_t i = 0; i < count; ++i)
-    worst = std::max(worst, std::bit_cast<std::uint32_t>(x[i]) & 0x7f80'0000U);
-  return worst != 0x7f80'0000U;
+    seen |= (std::bit_cast<std::uint32_t>(x[i]) & 0x7f80'0000U) + 0x0080'0000U;
+  return (seen & 0x8000'0000U) == 0;
 }
 
 /// One step or evaluation under way. It outlives the plan where the computer still has it when the job ends.
@@ -27,32 +28,35 @@ struct foreign_step {
   std::shared_ptr<step_outcome> outcome; ///< the plan's, until `done` has been called
   std::vector<char> ready;               ///< by slot
   step_args args;
+  bool finite = true;
 
-  void slot_ready(int slot) {
-    ready[static_cast<std::size_t>(slot)] = 1;
+  void slot_ready(int index) {
+    ready[static_cast<std::size_t>(index)] = 1;
     if (args.gradient_ready)
-      args.gradient_ready(slot);
+      args.gradient_ready(index);
+    const auto& slot = layout->slots[static_cast<std::size_t>(index)];
+    finite = all_numbers(args.gradients + slot.offset, slot.elements()) && finite; // while caches have it
   }
 
   void finish(const foreign_outcome& found) {
+    if (args.gradients != nullptr)
+      zero_the_rest();
     *outcome = {.loss_sum = found.loss_sum,
                 .rows = args.rows,
                 .predictions = args.rows,
                 .counted = found.counted,
                 .correct = found.correct,
-                .finite = args.gradients == nullptr || complete_gradients()};
+                .finite = finite};
     args.done();
   }
 
-  /// Zeroes those that were not computed. Returns whether all are finite.
-  bool complete_gradients() {
+  void zero_the_rest() {
     for (std::size_t i = 0; i < ready.size(); ++i)
       if (ready[i] == 0) {
         const auto& slot = layout->slots[i];
         std::fill_n(args.gradients + slot.offset, slot.elements(), 0.0F);
         slot_ready(static_cast<int>(i));
       }
-    return all_numbers(args.gradients, layout->floats());
   }
 };
 
@@ -87,7 +91,7 @@ public:
 private:
   void enqueue(const step_args& args, bool training) {
     const auto step = std::make_shared<foreign_step>(
-        foreign_step{layout_, outcome_, std::vector<char>(training ? layout_->slots.size() : 0), args});
+        foreign_step{layout_, outcome_, std::vector<char>(training ? layout_->slots.size() : 0), args, true});
     by_->enqueue({.training = training,
                   .rows = {static_cast<const std::uint32_t*>(args.x), static_cast<std::size_t>(args.rows)},
                   .parameters = args.parameters,
