@@ -12,8 +12,8 @@
 
 namespace troupe::apps {
 
-/// The first Ctrl-C calls `interrupt`, which asks for an orderly end; the second ends the process at once. Where the first takes
-/// long, a message says so.
+/// The first Ctrl-C calls `interrupt`, which asks for an orderly end; the second ends the process at once, or in a library the
+/// wait, with a result that says so. Where the first takes long, a message says so.
 inline actors::job_result await_result(
     run_display& display, signal_waiter& signals, const std::function<void()>& interrupt,
     const std::function<void()>& child_ended = [] {}) {
@@ -29,6 +29,12 @@ inline actors::job_result await_result(
       display.drop_typed();
     if (woken.interrupted && interrupted) {
       display.leave_terminal();
+      if (!signals.takes_signals()) {
+        actors::job_result given_up;
+        given_up.failed = given_up.interrupted = true;
+        given_up.reason = "interrupted twice, so its results were not collected";
+        return given_up;
+      }
       _exit(exit_interrupted); // the kernel ends the children with this process
     }
     if (woken.interrupted) {

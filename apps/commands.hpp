@@ -73,6 +73,10 @@ struct node_options {
   actors::extensions added; ///< by this program
 };
 
+class signal_waiter;
+/// A node whose coordinator is another process, until its end; returns its exit code. In a library too: see signal_waiter.
+int run_member(const node_options& options, signal_waiter& signals);
+
 struct check_options {
   job_options job;
   std::string cluster;

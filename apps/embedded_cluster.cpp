@@ -28,7 +28,7 @@ std::string node_name(std::uint32_t number) {
 } // namespace
 
 embedded_cluster::embedded_cluster(caf::actor_system& system, signal_waiter& signals, const embedded_options& options)
-    : system_(system), signals_(signals) {
+    : system_(system), signals_(signals), children_(options.children), scripts_(!options.children.variable.empty()) {
   actors::cluster_setup setup{.name = options.name, .nodes = {}, .own = {.security = embedded_security, .added = options.added}};
   for (std::uint32_t i = 0; i < options.nodes; ++i)
     setup.nodes.push_back({.name = node_name(i)});
@@ -87,7 +87,7 @@ std::vector<ended_child> embedded_cluster::ended_children() {
   std::vector<ended_child> ended;
   while (auto end = children_.reap()) {
     const auto number = static_cast<std::uint32_t>(std::stoul(end->name.substr(name_prefix.size())));
-    ended.push_back({number, std::move(end->name), std::move(end->how)});
+    ended.push_back({number, std::move(end->name), std::move(end->how), end->code > 128});
   }
   return ended;
 }
@@ -98,7 +98,8 @@ void embedded_cluster::shut_down() {
   cluster_ = nullptr;
   // Children that have joined would end without the coordinator, others would look for it. A second Ctrl-C or the end of patience
   // kills them.
-  children_.interrupt_all();
+  if (!scripts_)
+    children_.interrupt_all();
   constexpr int patience_ms = 5000, tick_ms = 10;
   for (int waited = 0; !children_.empty() && waited < patience_ms; waited += tick_ms) {
     if (signals_.wait(tick_ms).interrupted)

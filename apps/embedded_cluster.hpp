@@ -29,7 +29,8 @@ struct embedded_options {
   std::string name;        ///< the cluster's
   /// Port on loopback for consoles (0: any free port). None: with one node nothing listens.
   std::optional<std::uint16_t> port{};
-  actors::extensions added{}; ///< extensions of this program, and so of its children
+  actors::extensions added{};  ///< extensions of this program, and so of its children
+  child_program children = {}; ///< by default this program
 };
 
 /// A child that has ended.
@@ -37,6 +38,7 @@ struct ended_child {
   std::uint32_t node = 0;
   std::string name; ///< the node's
   std::string how;
+  bool killed = false; ///< by a signal
 };
 
 /// A cluster like that of `troupe node`, whose other nodes are children of this process: they join on their own and end with it.
@@ -69,6 +71,7 @@ private:
   std::uint16_t port_ = 0;
   std::string folder_; ///< holds the children's cluster file
   child_processes children_;
+  bool scripts_; ///< children end by themselves once their cluster has, as what they run may have something to finish
 };
 
 } // namespace troupe::apps

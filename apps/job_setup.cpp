@@ -197,6 +197,13 @@ config::problems memory_shortages(const std::vector<const config::loaded_job*>& 
   return wrong;
 }
 
+config::problems cannot_run_here(const prepared_job& job) {
+  for (auto wrong : {config::only_simulated(job.config), config::process_limits(job.config)})
+    if (!wrong.empty())
+      return wrong;
+  return memory_shortages({&job.config}, job.network, job.data);
+}
+
 config::checked<prepared_job> prepare_job(const job_options& options, const std::string& cluster_file, bool read_data) {
   std::optional<config::cluster> cluster;
   if (!cluster_file.empty()) {

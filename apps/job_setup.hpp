@@ -51,6 +51,10 @@ config::checked<prepared_job> prepare_job(const job_options& options, const std:
 config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<config::cluster> cluster = {},
                                           bool read_data = true);
 
+/// What keeps a prepared job from running on processes of this machine: what only the simulator can play, too many workers, and
+/// memory that is not there.
+config::problems cannot_run_here(const prepared_job& job);
+
 /// Whether the job computes on more than CPUs.
 bool wants_accelerators(const actors::compute_spec& compute);
 /// This machine's devices that a job may ask for. GPUs are looked for only where the job wants one.

@@ -106,11 +106,13 @@ public:
                                                                     .refused = actors::turned_away(noted())})),
         membership_(system_, config_, cluster, self,
                     {.added = names_of(options.added), .once = once, .outlives = orphan_s_of(cluster) > 0, .door = {}}, node_,
-                    signals, log()) {}
+                    signals, log()),
+        ends_process_(signals.takes_signals()) {}
 
   int run() {
     const int code = metrics_.good() ? membership_.run() : exit_failed;
-    alarm(shutdown_seconds);
+    if (ends_process_)
+      alarm(shutdown_seconds);
     caf::anon_send_exit(node_, caf::exit_reason::user_shutdown);
     return code;
   }
@@ -135,6 +137,7 @@ private:
   metrics metrics_;
   actors::node_control node_;
   membership membership_;
+  bool ends_process_;
 };
 
 std::chrono::milliseconds milliseconds_of(double seconds) {
@@ -355,9 +358,11 @@ int slurm_node(const node_options& options) {
 
 } // namespace
 
-int execute(const node_options& options) {
-  if (options.slurm)
-    return slurm_node(options);
+namespace {
+
+/// `use` the cluster of the options and their node in it; what is wrong with them is printed.
+template <class Use>
+int with_cluster(const node_options& options, Use use) {
   const auto cluster = config::load_cluster(options.cluster, options.name);
   if (!cluster)
     return refuse(cluster.error());
@@ -365,10 +370,27 @@ int execute(const node_options& options) {
   if (self == nullptr)
     return refuse(
         {{{options.cluster, fmt::format("it has no node \"{}\"; --name takes one of its [[node]] names", options.name)}}});
-  signal_waiter signals;
-  actors::init_message_types();
-  return self->coordinator ? serve(*cluster, *self, options.added, signals)
-                           : member{*cluster, *self, options, options.once, signals}.run();
+  return use(*cluster, *self);
+}
+
+} // namespace
+
+int run_member(const node_options& options, signal_waiter& signals) {
+  return with_cluster(options, [&](const config::cluster& cluster, const config::cluster_node& self) {
+    actors::init_message_types();
+    return member{cluster, self, options, options.once, signals}.run();
+  });
+}
+
+int execute(const node_options& options) {
+  if (options.slurm)
+    return slurm_node(options);
+  return with_cluster(options, [&](const config::cluster& cluster, const config::cluster_node& self) {
+    signal_waiter signals;
+    actors::init_message_types();
+    return self.coordinator ? serve(cluster, self, options.added, signals)
+                            : member{cluster, self, options, options.once, signals}.run();
+  });
 }
 
 } // namespace troupe::apps

@@ -6,10 +6,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <string_view>
 #include <system_error>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +27,7 @@ std::string describe(int status) {
 }
 
 /// Between fork and exec only async-signal-safe calls are allowed; everything else is prepared before.
-[[noreturn]] void become(char* const* argv, pid_t parent) {
+[[noreturn]] void become(const char* program, char* const* argv, char* const* environment, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) // it died before we asked
     _exit(1);
@@ -38,8 +40,29 @@ std::string describe(int status) {
   int null = open("/dev/null", O_RDONLY);
   dup2(null, STDIN_FILENO);
   close_range(3, ~0U, 0); // a connection that another process has open does not end with ours
-  execv("/proc/self/exe", argv);
+  execve(program, argv, environment);
   _exit(127);
+}
+
+/// For exec: pointers into `words`, which outlive them, and a null.
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (auto& word : words)
+    out.push_back(word.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+/// That of this process, with `setting` ("NAME=value") instead of what it has for NAME.
+std::vector<std::string> environment_with(const std::string& setting) {
+  const auto name = setting.substr(0, setting.find('=') + 1);
+  std::vector<std::string> out;
+  for (char** each = environ; *each != nullptr; ++each)
+    if (name.empty() || !std::string_view{*each}.starts_with(name))
+      out.emplace_back(*each);
+  if (!setting.empty())
+    out.push_back(setting);
+  return out;
 }
 
 } // namespace
@@ -49,18 +72,21 @@ child_processes::~child_processes() {
 }
 
 void child_processes::start(const std::string& name, const std::vector<std::string>& arguments) {
-  std::vector<std::string> words{"troupe"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  for (auto& word : words)
-    argv.push_back(word.data());
-  argv.push_back(nullptr);
+  std::vector<std::string> words = what_.words.empty() ? std::vector<std::string>{"troupe"} : what_.words;
+  const std::string program = what_.words.empty() ? "/proc/self/exe" : words.front();
+  std::string setting;
+  if (what_.variable.empty())
+    words.insert(words.end(), arguments.begin(), arguments.end());
+  else
+    setting = fmt::format("{}={}", what_.variable, fmt::join(arguments, "\n"));
+  auto settings = environment_with(setting);
+  const auto argv = pointers_to(words), environment = pointers_to(settings);
   auto parent = getpid();
   auto pid = fork();
   if (pid < 0)
     throw std::system_error(errno, std::generic_category(), "cannot start " + name);
   if (pid == 0)
-    become(argv.data(), parent);
+    become(program.c_str(), argv.data(), environment.data(), parent);
   running_.push_back({name, pid});
 }
 

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -17,16 +18,26 @@ struct child_end {
   int code = 0;    ///< as in a shell: 128 + the signal
 };
 
-/// Starts copies of this program and ends them. The kernel kills them when the thread that started them dies, so start them on
-/// the main thread. The destructor kills and reaps the rest. Ctrl-C does not reach them: their parent ends the run in order.
+/// What is started as a child.
+struct child_program {
+  /// The path of the program and its first arguments; none: this program.
+  std::vector<std::string> words{};
+  /// Of a script: the environment variable that has the arguments of `start`, a line each; they are none of its own arguments
+  /// then. Empty: they follow `words`.
+  std::string variable{};
+};
+
+/// Starts copies of this program, or another one's, and ends them. The kernel kills them when the thread that started them dies,
+/// so start them on the main thread. The destructor kills and reaps the rest. Ctrl-C does not reach them: their parent ends the
+/// run in order.
 class child_processes {
 public:
-  child_processes() = default;
+  explicit child_processes(child_program what = {}) : what_(std::move(what)) {}
   child_processes(const child_processes&) = delete;
   child_processes& operator=(const child_processes&) = delete;
   ~child_processes();
 
-  /// Runs this program with `arguments`; standard input is empty, output and error are ours. Throws std::system_error.
+  /// Runs the program with `arguments`; standard input is empty, output and error are ours. Throws std::system_error.
   /// It inherits no other file.
   void start(const std::string& name, const std::vector<std::string>& arguments);
   /// A child that has ended since the last call, if any.
@@ -42,6 +53,7 @@ private:
     std::string name;
     pid_t pid = -1;
   };
+  child_program what_;
   std::vector<child> running_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `troupe protocols`: the catalog, as people and programs read it.
-#include "protocols/catalog.hpp"
+#include "apps/protocols.hpp"
 
 #include <cstdio>
 
@@ -9,6 +9,7 @@
 
 #include "apps/config/value.hpp"
 #include "apps/report.hpp"
+#include "protocols/catalog.hpp"
 
 namespace troupe::apps {
 
@@ -39,20 +40,23 @@ void print(const protocols::protocol& entry) {
 
 } // namespace
 
+boost::json::array protocols_json(const actors::extensions& added) {
+  boost::json::array entries;
+  for (const auto& entry : protocols::catalog(added.protocols))
+    entries.push_back(to_json(entry));
+  return entries;
+}
+
 int print_protocols(const plain_options& options) {
-  const auto catalog = protocols::catalog(options.added.protocols);
   const auto announced = protocols::unimplemented_names();
   if (options.json) {
-    boost::json::array entries;
-    for (const auto& entry : catalog)
-      entries.push_back(to_json(entry));
     boost::json::array names;
     for (const std::string_view name : announced)
       names.emplace_back(name);
-    print_json({{"protocols", std::move(entries)}, {"announced", std::move(names)}});
+    print_json({{"protocols", protocols_json(options.added)}, {"announced", std::move(names)}});
     return exit_done;
   }
-  for (const auto& entry : catalog)
+  for (const auto& entry : protocols::catalog(options.added.protocols))
     print(entry);
   if (!announced.empty())
     fmt::print("\ncoming later: {}\n", fmt::join(announced, ", "));

@@ -65,8 +65,9 @@ std::string duration_text(double seconds) {
 
 } // namespace
 
-run_display::run_display(const actors::job& job, bool quiet, const std::string& log, signal_waiter& signals)
-    : job_(job), quiet_(quiet), terminal_(can_redraw()), signals_(signals) {
+run_display::run_display(const actors::job& job, bool quiet, const std::string& log, signal_waiter& signals,
+                         std::function<void(const std::string&)> lines)
+    : job_(job), quiet_(quiet), terminal_(can_redraw()), signals_(signals), lines_(std::move(lines)) {
   if (!log.empty() && !(log_ = std::fopen(log.c_str(), "we")))
     throw std::runtime_error(fmt::format("--log {}: {}", log, std::strerror(errno)));
   if (terminal_ && !quiet_)
@@ -167,6 +168,8 @@ void run_display::leave_terminal() {
 }
 
 void run_display::write_log(const std::string& line) {
+  if (lines_)
+    lines_(line);
   if (!log_)
     return;
   if (std::fprintf(log_, "%s\n", line.c_str()) < 0 || std::fflush(log_) != 0) {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,8 +21,9 @@ namespace troupe::apps {
 /// Everything goes to stderr. Called on the coordinator's thread; the main thread waits on `signals` and then takes the result.
 class run_display final : public actors::run_observer {
 public:
-  /// `log` is a JSONL file or empty; throws std::runtime_error when it cannot be written.
-  run_display(const actors::job& job, bool quiet, const std::string& log, signal_waiter& signals);
+  /// `log` is a JSONL file or empty; throws std::runtime_error when it cannot be written. `lines` is given the same.
+  run_display(const actors::job& job, bool quiet, const std::string& log, signal_waiter& signals,
+              std::function<void(const std::string&)> lines = {});
   ~run_display() override;
 
   void on_started(std::int64_t data_size) override;
@@ -56,6 +58,7 @@ private:
   bool quiet_, terminal_;
   signal_waiter& signals_;
   std::FILE* log_ = nullptr;
+  std::function<void(const std::string&)> lines_;
   std::mutex mutex_;
   bool runs_ = false;
   std::optional<actors::job_result> result_;

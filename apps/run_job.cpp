@@ -29,7 +29,6 @@ namespace troupe::apps {
 
 namespace {
 
-constexpr std::chrono::seconds join_timeout{30};
 constexpr std::size_t most_respawns = 5;
 constexpr std::chrono::minutes respawn_window{1};
 
@@ -42,9 +41,13 @@ bool job_ends_without(std::uint32_t node, const actors::job& job, const embedded
 
 /// Starts the process of a node anew, which a running job has lost; the node comes back as one of `troupe node` does. Returns
 /// what to say; empty: nothing.
-std::string respawn(std::uint32_t node, const config::loaded_job& loaded, embedded_cluster& cluster, start_limit& limit) {
+std::string respawn(const ended_child& child, const config::loaded_job& loaded, const run_view& view, embedded_cluster& cluster,
+                    start_limit& limit) {
+  const auto node = child.node;
   if (!loaded.respawn)
     return {};
+  if (!view.children.variable.empty() && !child.killed)
+    return "is not started anew: a script that ends by itself would do so again";
   if (loaded.job.protocol.fan_in != 0)
     return "is not started anew: a job with a tree of aggregators (protocol.fan_in) takes no node back";
   if (job_ends_without(node, loaded.job, cluster))
@@ -66,7 +69,7 @@ std::string respawn(std::uint32_t node, const config::loaded_job& loaded, embedd
 job_outcome run_job(const config::loaded_job& loaded, const model& network, const run_view& view, signal_waiter& signals) {
   const actors::job& job = loaded.job;
   const auto name = fmt::format("{}{:016x}", embedded_name, actors::random_job_key());
-  auto display = std::make_shared<run_display>(job, view.quiet, view.log, signals);
+  auto display = std::make_shared<run_display>(job, view.quiet, view.log, signals, view.lines);
   actors::init_message_types();
   actors::system_config config{{.networked = job.cluster.nodes > 1 || view.port,
                                 .cluster_key = name,
@@ -74,7 +77,10 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
                                 .security = embedded_security,
                                 .refused = actors::turned_away([display](const std::string& text) { display->on_event(text); })}};
   caf::actor_system system{config};
-  embedded_cluster cluster{system, signals, {.nodes = job.cluster.nodes, .name = name, .port = view.port, .added = loaded.added}};
+  embedded_cluster cluster{
+      system,
+      signals,
+      {.nodes = job.cluster.nodes, .name = name, .port = view.port, .added = loaded.added, .children = view.children}};
   if (cluster.port() != 0 && !view.quiet)
     fmt::print(stderr, "troupe: `troupe console 127.0.0.1:{}` shows what it does\n", cluster.port());
   auto client = submit(system, {.cluster = cluster.actor(),
@@ -83,7 +89,7 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
                                 .page = view.web,
                                 .rounds = view.rounds,
                                 .floats = network.layout().floats(),
-                                .begins_within = join_timeout});
+                                .begins_within = view.join_timeout});
   start_limit limit{most_respawns, respawn_window};
   auto result = await_result(
       *display, signals, [&] { caf::anon_send(client, actors::stop_job{}); },
@@ -94,7 +100,7 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
             caf::anon_send(client, actors::stop_job{true, fmt::format("{} {}", child.name, what)});
           };
           say(child.how);
-          if (const auto text = wanted ? respawn(child.node, loaded, cluster, limit) : ""; !text.empty())
+          if (const auto text = wanted ? respawn(child, loaded, view, cluster, limit) : ""; !text.empty())
             say(text);
         }
       });

@@ -26,22 +26,39 @@ signal_waiter::signal_waiter() {
     sigaddset(&ours, signal);
   pthread_sigmask(SIG_BLOCK, &ours, nullptr);
   signals_ = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
-  events_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (signals_ < 0 || events_ < 0)
+  if (signals_ < 0)
     throw std::system_error(errno, std::generic_category(), "cannot wait for signals");
+  open_events();
+}
+
+signal_waiter::signal_waiter(without_signals) {
+  open_events();
+}
+
+void signal_waiter::open_events() {
+  events_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (events_ < 0)
+    throw std::system_error(errno, std::generic_category(), "cannot wait for events");
 }
 
 signal_waiter::~signal_waiter() {
-  close(signals_);
+  if (signals_ >= 0)
+    close(signals_);
   close(events_);
 }
 
 signal_waiter::woken signal_waiter::wait(int timeout_ms) {
-  pollfd fds[] = {{signals_, POLLIN, 0}, {events_, POLLIN, 0}};
+  constexpr int look_ms = 100;
+  if (!takes_signals() && (timeout_ms < 0 || timeout_ms > look_ms))
+    timeout_ms = look_ms;
+  pollfd fds[] = {{signals_, POLLIN, 0}, {events_, POLLIN, 0}}; // poll passes over a negative descriptor
   poll(fds, 2, timeout_ms);
   woken result;
+  result.child_ended = !takes_signals();
+  if (asked_.exchange(false))
+    result.interrupted = interrupted_ = true;
   signalfd_siginfo info;
-  while (read(signals_, &info, sizeof info) == sizeof info) {
+  while (takes_signals() && read(signals_, &info, sizeof info) == sizeof info) {
     if (info.ssi_signo == SIGCHLD)
       result.child_ended = true;
     else
@@ -55,6 +72,11 @@ signal_waiter::woken signal_waiter::wait(int timeout_ms) {
 void signal_waiter::announce() const {
   std::uint64_t one = 1;
   [[maybe_unused]] auto written = write(events_, &one, sizeof one);
+}
+
+void signal_waiter::interrupt() {
+  asked_ = true;
+  announce();
 }
 
 namespace {

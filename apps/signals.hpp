@@ -2,6 +2,7 @@
 // Waiting on the main thread: for signals, and for announcements of other threads.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace troupe::apps {
@@ -11,6 +12,10 @@ namespace troupe::apps {
 class signal_waiter {
 public:
   signal_waiter();
+  /// For a library, in whose process signals are another's: it blocks and takes none. `interrupt` stands for Ctrl-C, and `wait`
+  /// returns ten times a second with `child_ended`, for the caller to look.
+  struct without_signals {};
+  explicit signal_waiter(without_signals);
   signal_waiter(const signal_waiter&) = delete;
   signal_waiter& operator=(const signal_waiter&) = delete;
   ~signal_waiter();
@@ -26,9 +31,16 @@ public:
   bool interrupted() const { return interrupted_; }
   /// Wakes `wait`. Thread-safe.
   void announce() const;
+  /// As if SIGINT had come. Thread-safe.
+  void interrupt();
+  /// Whether this process is ours to end.
+  bool takes_signals() const { return signals_ >= 0; }
 
 private:
+  void open_events();
+
   int signals_ = -1, events_ = -1;
+  std::atomic<bool> asked_ = false; ///< by `interrupt`
   bool interrupted_ = false;
 };
 

@@ -14,8 +14,6 @@ fail() { printf 'bundle: %s\n' "$*" >&2; exit 1; }
 
 # What stays the host's: the C library, and CUDA, which has to fit the driver there.
 of_the_host='^(linux-vdso|ld-linux.*|libc|libm|libdl|librt|libpthread|libresolv|libcuda|libcudart|libnvrtc.*|libnvJitLink|libcublas.*|libcudnn.*|libnccl|libcupti|libnvToolsExt|libnvidia.*)\.so'
-# The cores of OpenBLAS that stay: any x86-64, AVX2, and the two kinds of AVX-512. The names of the others lead to the first.
-kept_cores='PRESCOTT HASWELL ZEN SKYLAKEX COOPERLAKE'
 
 # libraries_of FILE...: soname and path of every shared library that they need, directly or not, and that we take along.
 libraries_of() {
@@ -25,22 +23,6 @@ libraries_of() {
     [[ -e $path ]] || { echo "bundle: $name, which something here needs, is not on this machine" >&2; return 1; }
     echo "$name $path"
   done
-}
-
-# trimmed_openblas TO: the whole library is 37 MB, of Fortran, double precision and LAPACK for twenty processors. Links that of
-# its own archive which Troupe calls, with the same kernels: the same bits.
-trimmed_openblas() {
-  local archive core flags=() symbol
-  archive=$(${CXX:-g++} -print-file-name=libopenblas.a)
-  [[ -e $archive ]] || archive=$(dirname "$(realpath "$(${CXX:-g++} -print-file-name=libopenblas.so)")")/libopenblas.a
-  [[ -e $archive ]] || return 1
-  for symbol in cblas_sgemm openblas_set_num_threads openblas_get_num_threads openblas_get_corename; do
-    flags+=("-Wl,-u,$symbol")
-  done
-  for core in $(nm "$archive" 2> /dev/null | sed -n 's/.* D gotoblas_\([A-Z0-9_]*\)$/\1/p' | sort -u); do
-    [[ " $kept_cores " == *" $core "* ]] || flags+=("-Wl,--defsym=gotoblas_$core=gotoblas_PRESCOTT")
-  done
-  ${CXX:-g++} -shared -o "$1" -Wl,-soname,libopenblas.so.0 "${flags[@]}" "$archive" -lm -lpthread
 }
 
 # licence_of PATH: the copyright file of the package that a library comes from.
@@ -60,7 +42,7 @@ cuda=$(find "$build" -maxdepth 3 -name libtroupe_cuda.so -not -path "$out/*" -pr
 [[ -z $cuda ]] || cp "$cuda" "$out/lib/"
 
 # First, so that what only the whole library needs is not found to be needed.
-! trimmed_openblas "$out/lib/libopenblas.so.0" || licence_of "$(${CXX:-g++} -print-file-name=libopenblas.so)"
+! "$source_dir/cmake/trimmed_openblas.sh" "$out/lib/libopenblas.so.0" || licence_of "$(${CXX:-g++} -print-file-name=libopenblas.so)"
 listed=$(libraries_of "$out"/bin/* ${cuda:+"$out/lib/$(basename "$cuda")"})
 while read -r name path; do
   [[ ! -e $out/lib/$name ]] || continue

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "tensor/foreign.hpp"
+
 namespace troupe {
 
 namespace {
@@ -80,6 +82,19 @@ result<model> model::from_graph(parts of) {
                                   slot.name, slot.dims.to_string()));
     }
   return model{std::move(of)};
+}
+
+model model::foreign(parameter_layout layout, std::shared_ptr<foreign_computer> by) {
+  const auto of = foreign_rows(0, 1)->format();
+  parts its;
+  its.layout = std::move(layout);
+  const auto input = [&](const shape& dims, dtype type) { return its.forward.apply(ops::input{dims, type}, {}).value(); };
+  its.input = input(of.sample, of.type);
+  its.labels = input(of.labels, of.label_type);
+  its.loss = its.forward.apply(ops::mean_squared_error{}, {its.labels, its.labels}).value(); // one number a row
+  auto made = from_graph(std::move(its)).value();
+  made.computed_by_ = std::move(by);
+  return made;
 }
 
 } // namespace troupe

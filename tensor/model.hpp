@@ -16,6 +16,8 @@
 
 namespace troupe {
 
+class foreign_computer;
+
 /// What a job file says of its model: layers, one string each, in the words of layers.hpp; or a network by its kind.
 struct model_spec {
   std::vector<std::string> layers;
@@ -45,6 +47,12 @@ public:
   };
   static result<model> from_graph(parts of);
 
+  /// A model without a graph, that `by` computes: each row is the number of a sample (foreign.hpp), and each row is one
+  /// prediction. Only plans and parameters can be had of it: its graph is no more than the inputs.
+  static model foreign(parameter_layout layout, std::shared_ptr<foreign_computer> by);
+
+  /// Null: the graph is the model.
+  const std::shared_ptr<foreign_computer>& computed_by() const { return computed_by_; }
   const graph& forward() const { return parts_.forward; }
   const parameter_layout& layout() const { return parts_.layout; }
   /// How parameters are stepped may still be chosen (choose_slots); their places are settled.
@@ -61,6 +69,7 @@ private:
   explicit model(parts of) : parts_(std::move(of)) {}
 
   parts parts_;
+  std::shared_ptr<foreign_computer> computed_by_;
 };
 
 /// Writes the initial parameters: every element is drawn from a counter-based generator keyed by (seed, slot, element),

@@ -12,6 +12,7 @@
 #include "kernels/assert.hpp"
 #include "tensor/autodiff.hpp"
 #include "tensor/execute.hpp"
+#include "tensor/foreign.hpp"
 #include "tensor/lowering.hpp"
 #include "tensor/placement.hpp"
 
@@ -410,6 +411,11 @@ private:
 result<std::unique_ptr<plan>> plan::compile(const model& source, kernels::backend& queue, const options& opts) {
   if (opts.max_rows < 1)
     return error{errc::bad_option, fmt::format("a plan needs room for at least one row, got max_rows = {}", opts.max_rows)};
+  if (source.computed_by() && !queue.on_host())
+    return error{errc::bad_option,
+                 "a model that other code computes has its parameters in the host's memory; give compute.device = \"cpu\""};
+  if (source.computed_by())
+    return make_foreign_plan(source.layout(), source.computed_by());
   const auto& g = source.forward();
   for (const auto& n : g.nodes())
     if (opts.training && std::holds_alternative<ops::batchnorm>(n.op)) {

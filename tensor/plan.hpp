@@ -2,6 +2,7 @@
 // The execution plan: a model's graph, ordered, with buffers assigned, ready to run on one backend.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -34,6 +35,8 @@ struct step_args {
   double share = 1;
   bool staged = false;          ///< x and labels are in the backend's memory already, uploaded while the last step ran
   kernels::random_key key = {}; ///< of dropout: the seed; as step the first row's place (see `batch`)
+  /// The blocks that parameters, gradients and x are in, where whoever computes may outlive their owner: see model::foreign.
+  std::array<kernels::buffer, 3> blocks = {};
   /// Called through backend::notify, in backward order, as soon as slot's gradient is complete (but see report_bytes): sending
   /// may begin.
   std::function<void(int slot)> gradient_ready = {};

@@ -80,6 +80,13 @@ problems process_limits(const loaded_job& loaded);
 /// The keys of a job file, for people: a line each with what it accepts, its default and its meaning.
 std::string describe_keys(const actors::extensions& added = {});
 
+/// What a key means, and where it is one of several texts, those.
+struct key_facts {
+  std::string meaning;
+  std::vector<std::string> choices;
+};
+key_facts facts_of_key(const std::string& key);
+
 /// Fills in what only the data knows: the layers of kind = "mlp" end in `classes` outputs. load_job already assumes ten
 /// classes for digits, idx and cifar10; call this once the data is loaded, and always for other sources. Does nothing for a job
 /// that lists its layers.

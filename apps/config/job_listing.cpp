@@ -44,6 +44,17 @@ void list_values(job_draft& draft) {
   }
 }
 
+key_facts facts_of_key(const std::string& key) {
+  key_facts out;
+  for (const auto& each : job_keys({}))
+    if (each.full_name() == key) {
+      out.meaning = each.meaning;
+      if (const auto* one_of = std::get_if<text>(&each.accepts))
+        out.choices = one_of->choices;
+    }
+  return out;
+}
+
 std::string where_of(const loaded_job& loaded, const std::string& key) {
   const auto it = std::find_if(loaded.values.begin(), loaded.values.end(), [&](const auto& v) { return v.key == key; });
   return it == loaded.values.end() ? loaded.file : it->where;

@@ -26,7 +26,7 @@ namespace {
 constexpr std::int64_t most_rows = std::numeric_limits<std::uint32_t>::max();
 constexpr std::int32_t largest_id = (1 << 24) - 1;
 constexpr std::int64_t elements_at_once = 1 << 16;
-constexpr double brightest = 255;
+constexpr double brightest_byte = 255;
 
 /// Two arrays and which of their rows are meant.
 struct labelled_half {
@@ -157,7 +157,7 @@ result<chosen_scaling> choose_scaling(const labelled_half& train, const std::str
   out.parts.pairs = pixels ? (dims.rank() == 3 ? dims[0] : 1) : dims[0];
   out.parts.inner = x.row_elements() / std::max<std::int64_t>(out.parts.pairs, 1);
   const auto pairs = static_cast<std::size_t>(out.parts.pairs);
-  out.said = {.mean = std::vector<double>(pairs, 0), .deviation = std::vector<double>(pairs, brightest)};
+  out.said = {.mean = std::vector<double>(pairs, 0), .deviation = std::vector<double>(pairs, brightest_byte)};
   if (standard) {
     auto measured = measure(train, out.parts);
     if (!measured)
@@ -169,8 +169,8 @@ result<chosen_scaling> choose_scaling(const labelled_half& train, const std::str
     auto &mean = out.said.mean[i], &deviation = out.said.deviation[i];
     deviation = deviation > 0 ? deviation : 1;
     out.pairs.push_back({mean, 1 / deviation});
-    mean /= pixels ? brightest : 1;
-    deviation /= pixels ? brightest : 1;
+    mean /= pixels ? brightest_byte : 1;
+    deviation /= pixels ? brightest_byte : 1;
   }
   return out;
 }

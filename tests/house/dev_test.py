@@ -58,7 +58,7 @@ class Dev(unittest.TestCase):
         return self.cache / "troupe" / f"caf-0.18.7-{patch[:12]}"
 
     def test_every_command_has_help(self):
-        for command in "setup", "build", "run", "test", "bench", "bundle", "nightly", "format", "lint", "clean":
+        for command in "setup", "build", "run", "test", "bench", "bundle", "wheel", "nightly", "format", "lint", "clean":
             helped = self.dev(command, "--help")
             self.assertEqual(helped.returncode, 0)
             self.assertTrue(helped.stdout.startswith(f"usage: ./dev {command}"), helped.stdout)

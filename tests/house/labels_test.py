@@ -10,7 +10,7 @@ import sys
 def main(ctest, build_dir):
     listed = subprocess.run([ctest, "--test-dir", build_dir, "--show-only=json-v1"], check=True, capture_output=True,
                             text=True).stdout
-    suites = {"kernels", "tensor", "protocols", "actors", "apps", "fuzz", "chaos", "house"}
+    suites = {"kernels", "tensor", "protocols", "actors", "apps", "python", "fuzz", "chaos", "house"}
     bad = []
     for test in json.loads(listed)["tests"]:
         labels = next((p["value"] for p in test.get("properties", []) if p["name"] == "LABELS"), [])

@@ -142,6 +142,8 @@ void evaluator_state::next_batch() {
   args.labels = rows_.labels.data();
   args.rows = rows_.rows;
   args.counted = rows_.counted;
+  if (setup_.net->computed_by())
+    args.blocks = {on_queue_, {}, rows_.x};
   args.done = [me = evaluator_actor{self_}] { caf::anon_send(me, compute_finished{}); };
   plan_->enqueue_evaluation(args);
 }

@@ -11,7 +11,8 @@
 namespace troupe::actors {
 
 compute_state::compute_state(measured_pointer<device_compute_actor> self, compute_setup setup)
-    : self_(self), queue_(std::move(setup.queue)), floats_(setup.net->layout().floats()), held_(*queue_),
+    : self_(self), queue_(std::move(setup.queue)), foreign_(setup.net->computed_by() != nullptr),
+      floats_(setup.net->layout().floats()), held_(*queue_),
       replica_(*queue_, setup.local_optimizer, floats_, &held_, update_ranges(setup.net->layout(), {0, floats_})),
       clip_norm_(setup.local_optimizer.clip_norm), clips_pushes_(setup.clips_pushes),
       gradient_blocks_([queue = queue_](std::size_t bytes) { return queue->allocate(bytes); }),
@@ -149,6 +150,8 @@ void compute_state::enqueue_part() {
   args.rows = part.data.rows;
   args.counted = part.data.counted;
   args.key = {.seed = request_.seed, .step = part.data.place};
+  if (foreign_)
+    args.blocks = {request_.parameters, gradient_, part.data.x};
   if (alone)
     args.gradient_ready = [asker = asker_, step, gradients = gradient_](int slot) {
       caf::anon_send(asker, gradient_ready{step, slot, gradients});

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the package's docstrings and its page show, carried out.
+
+usage: docs_test.py BUILD_DIR [unittest arguments]
+"""
+import re
+
+import common
+
+PAGE = common.SOURCE / "apps/python/README.md"
+
+
+def blocks():
+    return re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+@common.needs("numpy")
+class Docstrings(common.Scripts):
+    def test_their_examples_give_what_they_say(self):
+        out = self.run_script(f"""
+import doctest, os
+import troupe
+os.chdir({str(common.SOURCE)!r})
+from troupe import _run, _steps
+results = [doctest.testmod(module) for module in (_run, _steps)]
+print(sum(r.failed for r in results), sum(r.attempted for r in results) > 5)
+""")
+        self.assertEqual(out, "0 True\n")
+
+    def test_the_page_runs_a_job(self):
+        job = next(block for block in blocks() if "troupe.run(" in block)
+        smaller = job.replace('"optimizer.lr": 0.1', '"optimizer.lr": 0.1, "data.train_samples": 1000, "stop.epochs": 1')
+        self.assertNotEqual(job, smaller)
+        self.run_script(f"import os, troupe\nos.chdir({str(common.SOURCE)!r})\n" + smaller)
+
+
+@common.needs("torch")
+class Page(common.Scripts):
+    modules = ("torch",)
+
+    def test_its_loop_trains_a_module_on_four_processes(self):
+        loop = next(block for block in blocks() if "troupe.steps(" in block)
+        smaller = loop.replace("60_000", "2_000").replace("10_000", "500")
+        self.assertNotEqual(loop, smaller)
+        out = self.run_script("""
+def load():
+    import torch
+    torch.manual_seed(1)
+    y = torch.randint(10, (2500,))
+    return torch.randn(10, 784)[y] + torch.randn(2500, 784), y
+""" + smaller)
+        self.assertGreater(float(out), 0.9)
+
+
+if __name__ == "__main__":
+    common.main()
