@@ -198,7 +198,7 @@ class Parity(unittest.TestCase):
         losses = [each["train_loss"] for each in map(json.loads, log.read_text().splitlines()) if each["kind"] == "evaluation"]
         return read_safetensors(out), losses
 
-    def compare(self, module, spec, data, x, y):
+    def compare(self, module, spec, data, x, y, clip_norm=0.0):
         def loss(of):
             predictions = of(x.to(next(of.parameters()).dtype) if x.is_floating_point() else x)
             return functional.cross_entropy(predictions.reshape(-1, predictions.shape[-1]), y.reshape(-1))
@@ -211,6 +211,8 @@ class Parity(unittest.TestCase):
                 of.train()
                 steps.zero_grad()
                 loss(of).backward()
+                if clip_norm:
+                    torch.nn.utils.clip_grad_norm_(of.parameters(), clip_norm)
                 steps.step()
                 of.eval()
                 with torch.no_grad():
@@ -223,14 +225,16 @@ class Parity(unittest.TestCase):
         write_safetensors(self.folder / "first", state(module))
         exact, asked = copy.deepcopy(module).double(), copy.deepcopy(module).double()
         loss(asked).backward()
+        if clip_norm:
+            self.assertGreater(float(torch.nn.utils.clip_grad_norm_(asked.parameters(), clip_norm)), 2 * clip_norm)
         gradient = {name: each.grad for name, each in asked.named_parameters()}
         rate = 8
-        first, (after, _) = state(exact), self.troupe(data, spec, {"name": "sgd", "lr": rate}, 1)
+        first, (after, _) = state(exact), self.troupe(data, spec, {"name": "sgd", "lr": rate, "clip_norm": clip_norm}, 1)
         ours = {name: (first[name] - after[name].double()) / rate for name in gradient}
         self.assertLess(distance(ours, gradient), 1e-4)
 
         theirs, rounded = trained(exact), trained(module)
-        weights, losses = self.troupe(data, spec, ADAMW, STEPS)
+        weights, losses = self.troupe(data, spec, {**ADAMW, "clip_norm": clip_norm}, STEPS)
         self.assertEqual(len(losses), STEPS)
         bound = 1e-4
         for step, (mine, other, float32) in enumerate(zip(losses, theirs, rounded), 1):
@@ -252,6 +256,25 @@ class Parity(unittest.TestCase):
         spec = {"kind": "gpt", "depth": 4, "heads": 4, "width": 32}
         self.compare(GPT(4, 4, 32), spec, data, x, y)
         self.check_workers(spec, data)
+
+    def test_a_clipped_gpt(self):
+        data, x, y = self.text()
+        self.compare(GPT(2, 4, 32), {"kind": "gpt", "depth": 2, "heads": 4, "width": 32}, data, x, y, clip_norm=0.3)
+
+    def test_the_norm_is_pytorchs(self):
+        data, x, y = self.text()
+        module = Recurrent("gru", 1, 24)
+        write_safetensors(self.folder / "first", dict(module.state_dict()))
+        loss = functional.cross_entropy(module.double()(x).reshape(-1, len(SYMBOLS)), y.reshape(-1))
+        loss.backward()
+        clip_norm = float(torch.nn.utils.clip_grad_norm_(module.parameters(), 1e9)) / 3
+        torch.nn.utils.clip_grad_norm_(module.parameters(), clip_norm)
+        rate = 1e4  # next to the step, the weights before it are small
+        after, _ = self.troupe(data, {"kind": "gru", "depth": 1, "width": 24}, {"name": "sgd", "lr": rate, "clip_norm": clip_norm}, 1)
+        moved = {name: (each.detach() - after[name].double()) / rate for name, each in module.named_parameters()}
+        length = math.sqrt(sum(float(each.square().sum()) for each in moved.values()))
+        theirs = math.sqrt(sum(float(each.grad.square().sum()) for each in module.parameters()))
+        self.assertLess(abs(length / theirs - 1), 1e-6)
 
     def test_lstm(self):
         data, x, y = self.text()
