@@ -116,22 +116,57 @@ bool apply_to(state& to, const incarnated& what) {
                      : renew(of->course.nodes, what.index, incarnation{what.incarnation}, of->roles);
 }
 
+/// Of a backup that came later nothing is kept once it is lost: its number says that it was one.
+bool takes_place(course& in, const promoted& what, std::uint32_t roles) {
+  if (!in.is_late(what.by))
+    return in.gone.size() < roles && in.gone.insert(what.by).second;
+  const auto copy = in.copies.find(what.by);
+  return copy != in.copies.end() && copy->second.whole && copy->second.shard == what.shard && !in.acts(what.by);
+}
+
 bool apply_to(state& to, const promoted& what) {
   auto* of = find_life(to, what.number, what.life);
   if (of == nullptr)
     return false;
   auto& course = of->course;
   const auto follows = course.view + (what.shard == holder_id{0} ? 1 : 0);
-  if (what.view != follows || course.gone.size() >= of->roles || !course.gone.insert(what.by).second)
+  if (what.view != follows || !takes_place(course, what, of->roles))
     return false;
+  if (const auto before = course.acting.find(what.shard); before != course.acting.end())
+    course.copies.erase(before->second); // it is lost
   course.acting[what.shard] = what.by;
   course.view = what.view;
   return true;
 }
 
+bool apply_to(state& to, const placed& what) {
+  auto* of = find_life(to, what.number, what.life);
+  if (of == nullptr || what.copy <= of->course.newest_copy || of->course.copies.size() >= of->roles)
+    return false;
+  auto& course = of->course;
+  course.copies.emplace(what.copy, late_copy{what.shard, what.node});
+  if (course.first_copy == holder_id{})
+    course.first_copy = what.copy;
+  course.newest_copy = what.copy;
+  return true;
+}
+
+bool apply_to(state& to, const copied& what) {
+  auto* of = find_life(to, what.number, what.life);
+  if (of == nullptr)
+    return false;
+  const auto copy = of->course.copies.find(what.copy);
+  return copy != of->course.copies.end() && !std::exchange(copy->second.whole, true);
+}
+
 bool apply_to(state& to, const holder_lost& what) {
   auto* of = find_life(to, what.number, what.life);
-  return of != nullptr && of->course.gone.size() < of->roles && of->course.gone.insert(what.holder).second;
+  if (of == nullptr)
+    return false;
+  auto& course = of->course;
+  if (course.is_late(what.holder))
+    return !course.acts(what.holder) && course.copies.erase(what.holder) != 0;
+  return course.gone.size() < of->roles && course.gone.insert(what.holder).second;
 }
 
 bool apply_to(state& to, const checkpointed& what) {
@@ -148,9 +183,15 @@ bool apply_to(state& to, const checkpointed& what) {
 }
 
 bool sound(const course& what, std::uint32_t roles) {
-  const auto is_gone = [&](const auto& each) { return what.gone.contains(each.second); };
+  const auto was_backup = [&](const auto& each) {
+    const auto copy = what.copies.find(each.second);
+    return what.gone.contains(each.second)
+           || (copy != what.copies.end() && copy->second.whole && copy->second.shard == each.first);
+  };
+  const auto has_number = [&](const auto& each) { return what.is_late(each.first) && each.first <= what.newest_copy; };
   return fits(what.plan, roles) && what.nodes.size() <= roles && what.workers.size() <= roles && what.gone.size() <= roles
-         && std::ranges::all_of(what.acting, is_gone) && what.checkpoints.size() <= most_checkpoints
+         && std::ranges::all_of(what.acting, was_backup) && what.copies.size() <= roles
+         && std::ranges::all_of(what.copies, has_number) && what.checkpoints.size() <= most_checkpoints
          && std::ranges::adjacent_find(what.checkpoints, std::greater_equal<>{}) == what.checkpoints.end();
 }
 

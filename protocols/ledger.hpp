@@ -2,6 +2,7 @@
 // The ledger: what a cluster decides about its jobs, and must not decide twice.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -81,6 +82,21 @@ struct promoted {
   std::uint64_t view = 0; ///< as in takes_over
   friend bool operator==(const promoted&, const promoted&) = default;
 };
+/// A shard gets another backup, on this node of the job: that begins to copy it. No holder had its number before.
+struct placed {
+  job_number number = 0;
+  std::uint32_t life = 0;
+  holder_id copy{}, shard{};
+  std::uint32_t node = 0;
+  friend bool operator==(const placed&, const placed&) = default;
+};
+/// That backup has all of its shard, and may take its place.
+struct copied {
+  job_number number = 0;
+  std::uint32_t life = 0;
+  holder_id copy{};
+  friend bool operator==(const copied&, const copied&) = default;
+};
 /// A holder that is no shard is out, for good.
 struct holder_lost {
   job_number number = 0;
@@ -95,7 +111,8 @@ struct checkpointed {
   version ver{};
   friend bool operator==(const checkpointed&, const checkpointed&) = default;
 };
-using entry = std::variant<submitted, started, ended, forgotten, planned, incarnated, promoted, holder_lost, checkpointed>;
+using entry =
+    std::variant<submitted, started, ended, forgotten, planned, incarnated, promoted, holder_lost, checkpointed, placed, copied>;
 
 // -- what they came to
 
@@ -105,6 +122,13 @@ struct job_end {
   bytes outcome{};
   friend bool operator==(const job_end&, const job_end&) = default;
 };
+/// A backup that came later.
+struct late_copy {
+  holder_id shard{};
+  std::uint32_t node = 0;
+  bool whole = false;
+  friend bool operator==(const late_copy&, const late_copy&) = default;
+};
 /// What was decided of a job in its newest life.
 struct course {
   std::uint64_t key = 0;
@@ -112,9 +136,15 @@ struct course {
   std::map<std::uint32_t, protocols::incarnation> nodes{}; ///< the newest of each that has had more than its first
   std::map<worker_id, protocols::incarnation> workers{};   ///< likewise of those that were restarted by themselves
   std::map<holder_id, holder_id> acting{};                 ///< by shard: the backup that is in its place
-  std::set<holder_id> gone{};                              ///< holders that are out, or in a shard's place
+  std::set<holder_id> gone{};                              ///< first holders that are out, or in a shard's place
   std::uint64_t view = 0;                                  ///< how often a backup has taken the lead
   std::vector<version> checkpoints{};                      ///< the newest, in their order
+  std::map<holder_id, late_copy> copies{};                 ///< that are there, also in a shard's place
+  holder_id first_copy{}, newest_copy{};                   ///< of all that ever came later; 0: none did
+  bool is_late(holder_id who) const { return first_copy != holder_id{} && who >= first_copy; }
+  bool acts(holder_id who) const {
+    return std::ranges::any_of(acting, [who](const auto& each) { return each.second == who; });
+  }
   friend bool operator==(const course&, const course&) = default;
 };
 struct job {
@@ -136,7 +166,7 @@ struct state {
 /// What the jobs of a ledger may take together, so that a snapshot of it is less than 1 MiB.
 inline constexpr std::size_t most_bytes = 640U << 10U;
 /// Kept free for what each job still comes to: its nodes, and how it ends; the protocol of a plan, and each role's part in it.
-inline constexpr std::size_t most_of_nodes = 1024, most_of_end = 1536, most_of_protocol = 512, most_of_role = 40;
+inline constexpr std::size_t most_of_nodes = 1024, most_of_end = 1536, most_of_protocol = 512, most_of_role = 56;
 /// How many of a job's checkpoints are remembered.
 inline constexpr std::size_t most_checkpoints = 16;
 
@@ -147,7 +177,8 @@ std::size_t size_of(const state& of);
 std::string no_room_for(const state& in, const entry& what);
 /// Whether it changed something. An entry that is repeated, late or malformed does not: a job whose number was given, a life that
 /// does not follow, a second end, an unknown job, one that is forgotten before its end; of a job that runs, whatever is of
-/// another life, a plan or an incarnation that is not newer, a backup that is out, a view that does not follow.
+/// another life, a plan or an incarnation that is not newer, a backup that is out or not whole, a view that does not follow, a
+/// copy whose number was given.
 bool apply(state& to, const entry& what);
 /// Whether entries can have come to this.
 bool sound(const state& what);

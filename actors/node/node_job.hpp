@@ -91,7 +91,7 @@ public:
   /// What this node has to know of an order before its roles do.
   void note(const protocols::takes_over& msg);
   void note(const protocols::plan& msg) { epoch_ = std::max(epoch_, msg.epoch); }
-  void note(const protocols::holder_down& msg) { places_.lose(msg.holder); }
+  void note(const protocols::holder_down& msg) { places_.lose(msg.holder), roles_.end_holder(msg.holder.value); }
   template <class Order>
   void note(const Order&) {}
   bool decentralized() const { return protocol_.decentralized; }

@@ -46,7 +46,7 @@ void cluster::coordinator_role::replace(cluster& in) {
   for (const auto& worker : in.workers_)
     if (worker->bound)
       newest.emplace(worker->self.worker, worker->self.incarnation);
-  const ledger::course& decided = in.coordinator_->decided.jobs.at(the_job).course;
+  const ledger::course& decided = in.coordinator_->course_now();
   std::optional<lead_report> word; // a lead's rather than a backup's
   for (const holder_role* at : in.holders_->here())
     if (auto report = at->alive ? at->bound.report_to_next() : std::nullopt; report && (!word || at->bound.leads_job()))
@@ -68,7 +68,25 @@ void cluster::coordinator_role::take_office(const lead_report& said) {
     if (each.to.kind != role::worker || in.role_of({each.to.index}).self.incarnation == each.life) // a later life knows it
       in.send(the_coordinator, each.to, each.content);
   perform(machine.take_office(said));
+  find_copies();
   find_the_dead();
+}
+
+/// Backups that came later, and that may have told nobody of themselves.
+void cluster::coordinator_role::find_copies() {
+  for (const holder_role* at : in.holders_->here()) {
+    const ledger::course& course = course_now();
+    if (!is_late(at->born) || course.acts(at->born))
+      continue;
+    if (!course.copies.contains(at->born))
+      hear(new_backup{at->born, shard_of(in.shape_, at->born)});
+    else if (!at->joins)
+      hear(caught_up{at->born});
+  }
+}
+
+bool cluster::coordinator_role::is_late(holder_id who) const {
+  return who.value >= in.tree_.size();
 }
 
 void cluster::coordinator_role::find_the_dead() {
@@ -79,9 +97,16 @@ void cluster::coordinator_role::find_the_dead() {
   for (const member who : now.workers)
     if (const auto& worker = in.workers_.at(who.worker.value); !worker->alive || worker->self.incarnation > who.incarnation)
       hear(down{who, "it died while nobody led"});
-  for (const holder_id dead : in.holders_->dead()) // backups first: none of the dead shall take a place
-    if (!decided.jobs.at(the_job).course.gone.contains(dead))
-      hear(holder_down{dead, "it died while nobody led"});
+  for (const holder_id dead : in.holders_->dead()) { // backups first: none of the dead shall take a place
+    const ledger::course& course = course_now();
+    if (course.acts(dead))
+      continue;
+    const holder_down notice{dead, "it died while nobody led"};
+    if (is_late(dead) ? !course.copies.contains(dead) : course.gone.contains(dead))
+      tell_holders(notice); // the last one may have told nobody
+    else
+      hear(notice);
+  }
 }
 
 void cluster::coordinator_role::hear(const message& msg) {
@@ -89,6 +114,14 @@ void cluster::coordinator_role::hear(const message& msg) {
                  [this](const evaluated& found) { on_evaluated(found); },
                  [this](const expired& msg) {
                    perform(machine.on(expired{msg.timer, in.clock_.now()}));
+                 },
+                 [this](const new_backup& msg) {
+                   decide(ledger::placed{the_job, the_life, msg.holder, msg.shard});
+                   perform(machine.on(msg));
+                 },
+                 [this](const caught_up& msg) {
+                   decide(ledger::copied{the_job, the_life, msg.holder});
+                   perform(machine.on(msg));
                  },
                  [this](const auto& other) {
                    if constexpr (requires { machine.on(other); })

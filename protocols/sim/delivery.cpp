@@ -60,6 +60,9 @@ void cluster::send(endpoint from, endpoint to, message msg, std::uint64_t bytes,
       return;
     out.life = receiver.self.incarnation;
   }
+  const bool to_holder = to.kind == role::lead || to.kind == role::holder;
+  if (to_holder && from.kind == role::coordinator && !holders_->at(to.index).alive)
+    return; // whoever takes its place lives elsewhere
   nanoseconds at = left.value_or(now_);
   const host_id here = host_of(from), there = host_of(to);
   const bool control = from.kind == role::coordinator || to.kind == role::coordinator;

@@ -186,6 +186,9 @@ private:
   /// On every disk before anybody is told.
   void decide(const ledger::entry& what) { ledger::apply(decided, what); }
   void take_office(const lead_report& said);
+  const ledger::course& course_now() const { return decided.jobs.at(the_job).course; }
+  void find_copies();
+  bool is_late(holder_id who) const;
   void find_the_dead();
   void on_evaluated(const evaluated& found);
   void perform(const coordinator_effects& effects);

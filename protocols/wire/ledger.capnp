@@ -24,6 +24,8 @@ struct Entry { # of the log of decisions
     promoted @6 :Promoted;
     holderLost @7 :HolderLost;
     checkpointed @8 :Checkpointed;
+    placed @9 :Placed;
+    copied @10 :Copied;
   }
 
   struct Submitted {
@@ -76,6 +78,18 @@ struct Entry { # of the log of decisions
     life @1 :UInt32;
     version @2 :UInt64;
   }
+  struct Placed {
+    number @0 :UInt64;
+    life @1 :UInt32;
+    copy @2 :UInt32;
+    shard @3 :UInt32;
+    node @4 :UInt32;
+  }
+  struct Copied {
+    number @0 :UInt64;
+    life @1 :UInt32;
+    copy @2 :UInt32;
+  }
 }
 
 struct State { # a snapshot
@@ -104,10 +118,22 @@ struct State { # a snapshot
     gone @5 :List(UInt32);
     view @6 :UInt64;
     checkpoints @7 :List(UInt64);
+    copies @8 :List(NumberedCopy);
+    firstCopy @9 :UInt32;
+    newestCopy @10 :UInt32;
   }
   struct Incarnation {
     of @0 :UInt32;
     newest @1 :UInt32;
+  }
+  struct NumberedCopy {
+    holder @0 :UInt32;
+    copy @1 :LateCopy;
+  }
+  struct LateCopy {
+    shard @0 :UInt32;
+    node @1 :UInt32;
+    whole @2 :Bool;
   }
   struct Acting {
     shard @0 :UInt32;

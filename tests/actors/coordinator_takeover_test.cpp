@@ -105,6 +105,59 @@ TEST_F(Decided, AProcessIsAskedBackOnceItsIncarnationIsDecided) {
   EXPECT_EQ(again->job->incarnation, 1U);
 }
 
+/// Of one shard, two copies: the other is on node 1.
+class LateCopies : public Decided {
+protected:
+  LateCopies() { job.cluster.replicas = 2; }
+  static std::vector<std::uint32_t> placed_on(const script& node) {
+    std::vector<std::uint32_t> out;
+    for (const auto& each : node.all<backup_place>())
+      out.push_back(each.holder.index);
+    return out;
+  }
+};
+
+TEST_F(LateCopies, AreDecidedBeforeAnybodyHearsOfThem) {
+  begin();
+  decide_all();
+  kill(nodes[1]);
+  decide_all();
+  const auto again = comes_back(1);
+  decide_all();
+  slow.asked.clear();
+  const auto decided_on = [this](const auto& what) {
+    return std::ranges::any_of(decisions, [&](const auto& each) { return each == ledger::entry{what}; });
+  };
+  ASSERT_TRUE(decided_on(ledger::placed{5, 2, {2}, {0}, 1})) << "1 was the number of the first backup";
+  EXPECT_THAT(placed_on(*again), ElementsAre(2));
+  EXPECT_THAT(placed_on(*scripts[0]), ElementsAre(2));
+  EXPECT_EQ(scripts[0]->all<protocols::new_backup>().size(), 1U);
+  say(protocols::caught_up{{2}});
+  EXPECT_THAT(seen->events, Not(Contains(HasSubstr("has a whole copy of shard 0")))) << "it is not decided yet";
+  EXPECT_EQ(std::get<ledger::copied>(slow.asked.back()), (ledger::copied{5, 2, {2}}));
+  say(protocols::caught_up{{2}});
+  decide_all();
+  EXPECT_THAT(seen->events, testing::Contains(HasSubstr("has a whole copy of shard 0")).Times(1));
+  EXPECT_EQ(slow.asked.size(), 0U);
+}
+
+TEST_F(LateCopies, TheLeadHearsOfNoneWhoseNodeIsLostBeforeItIsDecided) {
+  begin();
+  decide_all();
+  kill(nodes[1]);
+  decide_all();
+  comes_back(1);
+  while (!slow.asked.empty() && !std::holds_alternative<ledger::placed>(slow.asked.back())) {
+    slow.asked.clear();
+    decide();
+  }
+  ASSERT_FALSE(slow.asked.empty());
+  kill(nodes.back());
+  decide_all();
+  EXPECT_TRUE(scripts[0]->all<protocols::new_backup>().empty());
+  EXPECT_THAT(decisions, Contains(ledger::entry{ledger::holder_lost{5, 2, {2}}}));
+}
+
 TEST_F(Decided, ALeaderThatCannotDecideAnyMoreEndsWithoutAWord) {
   begin();
   decide();
@@ -173,6 +226,12 @@ protected:
     begin();
     decide_all();
   }
+  /// Which has thought about what it has of the job.
+  void answers(std::size_t node) {
+    caf::anon_send(nodes[node], node_notice{});
+    run();
+    decide_all();
+  }
 };
 
 TEST_F(TakenOver, NobodyIsPreparedOrStartedAgain) {
@@ -213,6 +272,51 @@ TEST_F(TakenOver, ARoleThatDiedWhileNobodyLedIsLostNow) {
   take_over();
   EXPECT_THAT(planned_workers(), ElementsAre(0, 2, 3));
   EXPECT_THAT(seen->events, Contains(HasSubstr("worker 1 (node-1) is lost: its device failed")));
+}
+
+TEST_F(TakenOver, ANodeThatComesBackAnewBeforeTheOthersHaveAnsweredJoinsTheJob) {
+  not_back = {2};
+  scripts[1]->thinks = true;
+  take_over();
+  const auto again = comes_back(2);
+  EXPECT_FALSE(again->job) << "it is not known yet where its roles were";
+  answers(1);
+  EXPECT_EQ(seen->ends, 0);
+  ASSERT_TRUE(again->job);
+  EXPECT_EQ(again->job->incarnation, 1U);
+}
+
+TEST_F(TakenOver, WhatIsLostBeforeTheOthersHaveAnsweredIsLostNow) {
+  scripts[1]->thinks = true;
+  take_over();
+  say(role_lost{0, role_lost::kind::evaluator, 0, "its device failed"});
+  say(peer_unreachable{0, 2, 0, false, "reset"});
+  answers(1);
+  ASSERT_TRUE(scripts[2]->job) << "it was put out, and is asked back";
+  EXPECT_EQ(scripts[2]->job->incarnation, 1U);
+  EXPECT_THAT(seen->events, Contains(HasSubstr("evaluator 0 (node-0) is lost: its device failed")));
+  EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(TakenOver, ANodeThatDiesBeforeTheOthersHaveAnsweredIsLostNow) {
+  scripts[1]->thinks = true;
+  take_over();
+  kill(nodes[2]);
+  answers(1);
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1));
+  EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(TakenOver, WhatTheLeadReportsBeforeTheOthersHaveAnsweredCountsOnce) {
+  scripts[1]->thinks = true;
+  take_over();
+  close_round(40, 40); // its answer has that one, too
+  close_round(41, 41);
+  evaluate(41);
+  EXPECT_TRUE(seen->steps.empty());
+  answers(1);
+  EXPECT_THAT(seen->steps, ElementsAre(41));
+  EXPECT_TRUE(seen->evaluations.empty()) << "nobody has asked for it";
 }
 
 TEST_F(TakenOver, AnEvaluationThatWasOpenIsRepeated) {
@@ -278,6 +382,134 @@ TEST_F(TakenOver, ABackupThatIsInAShardsPlaceIsFoundThere) {
   EXPECT_THAT(told[0].holders, ElementsAre(protocols::holder_id{0})) << "a lead waits for all of these";
   EXPECT_EQ(scripts[by.node]->all<evaluator_place>().at(0).node, by.node) << "the evaluator is lost with its node";
   EXPECT_EQ(seen->ends, 0);
+}
+
+/// The first backup is lost; node 2 has been back once, and holder 2 is the shard's other copy there.
+class TakenOverCopies : public TakenOver {
+protected:
+  TakenOverCopies() {
+    job.cluster.replicas = 2;
+    std::vector<member_node> all(3);
+    for (std::uint32_t n = 0; n < 3; ++n)
+      all[n].name = "node-" + std::to_string(n);
+    before = place_roles(job, all);
+    before.lose({1});
+    before.nodes[2].incarnation = 1;
+    auto& course = *decided.taken_over;
+    course.nodes = {{2, {1}}};
+    course.gone = {{1}};
+    course.copies = {{{2}, {{0}, 2, false}}};
+    course.first_copy = course.newest_copy = {2};
+    after = before;
+    after.add({.index = 2, .node = 2, .backup_of = 0, .catches_up = true});
+    know(after);
+    scripts[2]->part->standing.holders = {2};
+  }
+  void know(const job_places& places) {
+    for (const auto& script : scripts)
+      script->part->places = places;
+  }
+  std::vector<std::uint32_t> placed_on(std::size_t node) const {
+    std::vector<std::uint32_t> out;
+    for (const auto& each : scripts[node]->all<backup_place>())
+      out.push_back(each.holder.index);
+    return out;
+  }
+  job_places before, after;
+};
+
+TEST_F(TakenOverCopies, OneThatAllKnowOfGoesOnAndTakesItsShardsPlace) {
+  take_over();
+  EXPECT_THAT(told<backup_place>(), ElementsAre(0, 0, 0));
+  say(protocols::caught_up{{2}});
+  decide_all();
+  EXPECT_THAT(seen->events, Contains("node node-2 has a whole copy of shard 0, as replica 2"));
+  kill(nodes[0]);
+  decide_all();
+  const auto told = scripts[2]->all<protocols::takes_over>();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].by, protocols::holder_id{2});
+  EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(TakenOverCopies, OneThatSaysThatItIsWholeBeforeTheJobIsTakenOverCounts) {
+  scripts[1]->thinks = true;
+  take_over();
+  say(protocols::caught_up{{2}});
+  answers(1);
+  EXPECT_THAT(decisions, Contains(ledger::entry{ledger::copied{5, 2, {2}}}));
+}
+
+TEST_F(TakenOverCopies, OneOfWhichNotAllKnowBeginsAnew) {
+  scripts[1]->part->places = before;
+  take_over();
+  EXPECT_THAT(decisions, Contains(ledger::entry{ledger::holder_lost{5, 2, {2}}}));
+  EXPECT_THAT(decisions, Contains(ledger::entry{ledger::placed{5, 2, {3}, {0}, 2}})) << "under another number";
+  for (std::size_t node = 0; node < 3; ++node)
+    EXPECT_THAT(placed_on(node), ElementsAre(3)) << node;
+  const auto told = scripts[0]->all<protocols::new_backup>();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].holder, protocols::holder_id{3});
+}
+
+TEST_F(TakenOverCopies, WhoMissedALossHearsOfIt) {
+  auto both = after;
+  both.holders[1] = {.index = 1, .node = 1, .backup_of = 0};
+  scripts[0]->part->places = both;
+  take_over();
+  const auto told = scripts[0]->all<protocols::holder_down>();
+  ASSERT_EQ(told.size(), 1U) << "or the lead waits for it for ever";
+  EXPECT_EQ(told[0].holder, protocols::holder_id{1});
+  EXPECT_TRUE(scripts[1]->all<protocols::holder_down>().empty());
+}
+
+TEST_F(TakenOverCopies, WhoMissedOneThatIsWholeHearsOfIt) {
+  decided.taken_over->copies[{2}].whole = true;
+  scripts[1]->part->places = before;
+  take_over();
+  EXPECT_THAT(placed_on(1), ElementsAre(2));
+  EXPECT_THAT(placed_on(0), ElementsAre());
+  kill(nodes[0]);
+  decide_all();
+  EXPECT_EQ(scripts[1]->all<protocols::takes_over>().size(), 1U);
+}
+
+TEST_F(TakenOverCopies, OneThatIsAShardIsFoundThere) {
+  auto& course = *decided.taken_over;
+  course.copies[{2}].whole = true;
+  course.acting = {{{0}, {2}}};
+  course.view = 1;
+  know(before); // none has heard of anything
+  scripts[2]->part->lead = std::exchange(scripts[0]->part->lead, {});
+  scripts[2]->part->standing.holders = {0};
+  not_back = {0};
+  take_over();
+  EXPECT_THAT(seen->events, Contains("the job is at step 40, with another coordinator"));
+  for (const std::size_t node : {1, 2}) {
+    EXPECT_THAT(placed_on(node), ElementsAre(2));
+    EXPECT_EQ(scripts[node]->all<protocols::takes_over>().size(), 1U);
+  }
+  EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(TakenOverCopies, OneThatIsNotWholeIsNoCopy) {
+  not_back = {0};
+  take_over();
+  EXPECT_EQ(seen->result.reason, "shard 0 is on no node that has come back");
+}
+
+TEST(ReturningJob, ACopyThatCameLaterCountsOnceItIsWhole) {
+  ledger::course course;
+  course.key = 7;
+  course.copies = {{{4}, {{0}, 1, false}}};
+  const job_standing there{.job_key = 7, .node = 1, .workers = {{{0}, {}}}, .holders = {4}};
+  returning_job half{course, {"y"}};
+  half.on("y", 5, there);
+  EXPECT_FALSE(half.is_whole({.workers = 1, .shards = 1, .replicas = 2}));
+  course.copies[{4}].whole = true;
+  returning_job whole{course, {"y"}};
+  whole.on("y", 5, there);
+  EXPECT_TRUE(whole.is_whole({.workers = 1, .shards = 1, .replicas = 2}));
 }
 
 TEST(ReturningJob, IsWholeOnceACopyOfEachShardAndAWorkerAreThere) {

@@ -52,6 +52,7 @@ struct script {
   std::vector<float> parameters;      ///< that the evaluator has there
   std::optional<adopted_part> part;   ///< what it has of a job whose coordinator was lost
   std::optional<adopt_job> adopted;
+  bool thinks = false; ///< about that, until it hears a node_notice
 
   template <class Message>
   std::vector<Message> all() const {
@@ -108,6 +109,8 @@ private:
           script_->adopted = msg;
           if (!script_->part)
             return caf::make_error(caf::sec::runtime_error, "it has no part of that job");
+          if (script_->thinks)
+            return adopted_ = self_->make_response_promise<adopted_part>();
           return *script_->part;
         },
         [](const led_by&) {},
@@ -120,7 +123,7 @@ private:
         [](shards_query) { return shards_view{}; },
         [](wall_clock_query) { return clock_reading{}; },
         [](const probe_query&) { return node_probe{}; },
-        [this](const node_notice&) { prepared(); },
+        [this](const node_notice&) { script_->thinks ? adopted_.deliver(*script_->part) : prepared(); },
         [this](const role_order& msg) -> caf::result<void> {
           script_->orders.push_back(msg);
           if (script_->never_obeys)
@@ -154,6 +157,7 @@ private:
   std::shared_ptr<script> script_;
   caf::typed_response_promise<node_prepared> promise_;
   caf::typed_response_promise<void> ordered_;
+  caf::typed_response_promise<adopted_part> adopted_;
   caf::typed_response_promise<trace_chunk> asked_for_chunk_;
 };
 

@@ -210,6 +210,44 @@ class Takeover(CouncilTest):
         self.assertIn(GOES_ON.replace("2 of its 2 nodes are", "1 of its 2 nodes is"), self.events(1))
 
 
+class Copies(CouncilTest):
+    """One shard and its backup, on the two nodes with workers."""
+    JOB = ENDLESS.replace("[cluster]\n", "[cluster]\nreplicas = 2\n")
+
+    def lead_moves(self, run, lost, to, back=True):
+        """The node with the shard is lost, its copy takes its place; the node gets the next copy."""
+        self.kill_node(lost)
+        self.wait_for_line(run, f"its backup on node {to} is shard 0 from now on")
+        self.wait_for_line(run, "^step ")
+        if back:
+            self.gets_a_copy(run, lost)
+
+    def gets_a_copy(self, run, name):
+        self.node(name)
+        self.wait_for_line(run, f"node {name} has a whole copy of shard 0")
+
+    def another_leads(self, run, first):
+        self.kill_node(first)
+        self.wait_for_line(run, "the coordinator is back; this follows job 1 again")
+        self.wait_for_line(run, "^step ")
+        second = self.leader([name for name in COUNCIL if name != first])
+        self.node(first, wait=f"follows; node {second} leads")
+        return second
+
+    def test_a_copy_that_came_later_takes_its_shards_place_under_another_coordinator(self):
+        first = self.all_of_them()
+        run = self.submit("--json", job=self.JOB)
+        self.until_step(5)
+        self.kill_node("e")
+        self.wait_for_line(run, "replica 1 .* is lost")
+        second = self.another_leads(run, first)
+        self.gets_a_copy(run, "e")  # a node that comes back to the next coordinator
+        third = self.another_leads(run, second)
+        self.lead_moves(run, "d", "e")
+        self.another_leads(run, third)
+        self.lead_moves(run, "e", "d", back=False)  # both copies came later, under other coordinators
+
+
 class Secured(CouncilTest):
     """The same with certificates."""
 

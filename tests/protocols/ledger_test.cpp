@@ -211,6 +211,41 @@ TEST(LedgerOfARunningJob, AHolderThatIsLostStaysOut) {
   EXPECT_TRUE(course_of(now).acting.empty());
 }
 
+TEST(LedgerOfARunningJob, ACopyThatComesLaterTakesAPlaceOnceItIsWhole) {
+  auto now = after(begun);
+  EXPECT_TRUE(apply(now, placed{1, 1, {4}, {1}, 2}));
+  expect_nothing(now, placed{1, 1, {4}, {1}, 2});
+  expect_nothing(now, placed{1, 1, {3}, {1}, 2}); // some holder may have had that number
+  expect_nothing(now, promoted{1, 1, {1}, {4}, 0});
+  expect_nothing(now, copied{1, 1, {5}});
+  EXPECT_TRUE(apply(now, copied{1, 1, {4}}));
+  expect_nothing(now, copied{1, 1, {4}});
+  expect_nothing(now, promoted{1, 1, {0}, {4}, 1}); // of another shard
+  EXPECT_EQ(course_of(now).copies, (std::map<holder_id, late_copy>{{{4}, {{1}, 2, true}}}));
+  EXPECT_TRUE(apply(now, promoted{1, 1, {1}, {4}, 0}));
+  expect_nothing(now, promoted{1, 1, {1}, {4}, 0});
+  expect_nothing(now, holder_lost{1, 1, {4}}); // it is the shard
+  EXPECT_TRUE(course_of(now).acts({4}));
+  EXPECT_TRUE(sound(now));
+}
+
+TEST(LedgerOfARunningJob, OfCopiesThatAreLostOnlyTheirNumbersStay) {
+  auto now = after(begun);
+  for (std::uint32_t number = 4; number < 40; number += 2) { // many more than it has roles
+    EXPECT_TRUE(apply(now, placed{1, 1, {number}, {0}, 2}));
+    EXPECT_TRUE(apply(now, copied{1, 1, {number}}));
+    EXPECT_TRUE(apply(now, placed{1, 1, {number + 1}, {1}, 2}));
+    EXPECT_TRUE(apply(now, holder_lost{1, 1, {number + 1}}));
+    expect_nothing(now, holder_lost{1, 1, {number + 1}});
+    EXPECT_TRUE(apply(now, promoted{1, 1, {0}, {number}, course_of(now).view + 1}));
+  }
+  EXPECT_EQ(course_of(now).copies.size(), 1U) << "the one that acts";
+  EXPECT_TRUE(course_of(now).gone.empty());
+  EXPECT_EQ(std::pair(course_of(now).first_copy, course_of(now).newest_copy), std::pair(holder_id{4}, holder_id{39}));
+  expect_nothing(now, promoted{1, 1, {0}, {4}, course_of(now).view + 1});
+  EXPECT_TRUE(sound(now));
+}
+
 TEST(LedgerOfARunningJob, KnowsItsNewestCheckpoints) {
   auto now = after(begun);
   for (std::uint64_t step = 1; step <= most_checkpoints + 2; ++step)
@@ -223,8 +258,9 @@ TEST(LedgerOfARunningJob, KnowsItsNewestCheckpoints) {
   EXPECT_TRUE(sound(now));
 }
 
-const std::vector<entry> of_a_life{planned{1, 1, plan_of(9, {})}, incarnated{1, 1, false, 0, 9}, incarnated{1, 1, true, 0, 9},
-                                   promoted{1, 1, {1}, {7}, 0},   holder_lost{1, 1, {6}},        checkpointed{1, 1, {9}}};
+const std::vector<entry> of_a_life{
+    planned{1, 1, plan_of(9, {})}, incarnated{1, 1, false, 0, 9}, incarnated{1, 1, true, 0, 9}, promoted{1, 1, {1}, {7}, 0},
+    holder_lost{1, 1, {6}},        checkpointed{1, 1, {9}},       placed{1, 1, {8}, {1}, 2},    copied{1, 1, {8}}};
 
 TEST(LedgerOfARunningJob, ALifeBeginsWithNothingOfTheLast) {
   auto now = after(begun);
@@ -303,6 +339,19 @@ TEST(LedgerOfARunningJob, KnowsWhatNoEntriesCanHaveComeTo) {
   });
   refuses("more holders", [](job& of, course&) { of.roles = 1; });
   refuses("a backup that acts and is not out", [](job&, course& its) { its.gone.erase({7}); });
+  refuses("a backup that acts and is not whole", [](job&, course& its) {
+    its.acting = {{{1}, {8}}};
+    its.copies[{8}].whole = false;
+  });
+  refuses("a backup that acts for another shard", [](job&, course& its) { its.acting = {{{0}, {8}}}; });
+  refuses("more copies", [](job& of, course& its) {
+    of.roles = 2;
+    for (std::uint32_t number = 6; number < 9; ++number)
+      its.copies[{number}] = {};
+    its.first_copy = {6};
+  });
+  refuses("a copy whose number came before", [](job&, course& its) { its.first_copy = {9}; });
+  refuses("a copy whose number was not given", [](job&, course& its) { its.newest_copy = {7}; });
   refuses("more checkpoints than are kept", [](job&, course& its) {
     its.checkpoints.clear();
     for (std::uint64_t i = 0; i <= most_checkpoints; ++i)

@@ -68,9 +68,11 @@ double seconds(nanoseconds of) {
 /// Of shards, backups, and backups that came later and may not have caught up.
 void draw_losses_of_copies(options& job, random_stream& draw) {
   const std::uint32_t shards = job.job.shards, first = first_backup({job.job.workers, shards, job.protocol.fan_in}).value;
+  nanoseconds at = 0;
   for (std::uint64_t i = draw.below(5); i > 0; --i) {
     const auto copy = static_cast<std::uint32_t>(draw.below(std::uint64_t{shards} * (job.job.replicas + 1)));
-    const nanoseconds at = moment(draw);
+    if (at == 0 || !draw.hit(0.3)) // else at once with the last: they were on one node
+      at = moment(draw);
     job.holder_deaths.push_back({{copy < shards ? copy : first + copy - shards}, at});
     if (draw.hit(0.8))
       job.backup_joins.push_back({{copy % shards}, at + moment(draw) / 8});
@@ -109,11 +111,9 @@ void draw_trouble(options& job, random_stream& draw, trouble how_much) {
   if (job.protocol.fan_in != 0 && draw.hit(0.5))
     for (std::uint64_t i = 1 + draw.below(2); i > 0; --i)
       job.holder_deaths.push_back({{job.job.shards + static_cast<std::uint32_t>(draw.below(job.job.workers / 2))}, moment(draw)});
-  if (draw.hit(0.5)) {
-    job.backup_joins.clear(); // no ledger knows of them
+  if (draw.hit(0.5))
     for (std::uint64_t i = 1 + draw.below(2); i > 0; --i)
       job.coordinator_deaths.push_back({moment(draw), moment(draw) / 4});
-  }
 }
 
 std::string to_text(const fault_spec& fault) {

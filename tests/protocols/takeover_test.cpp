@@ -156,6 +156,30 @@ TEST(TakingOver, WhoeverMissedAPromotionIsToldOfAllThatAreLeft) {
   EXPECT_THAT(missed, ElementsAre(takes_over{{0}, {2}, 1, {holder_id{4}}, {{0}, {1}, {4}, {5}}}));
 }
 
+TEST(TakingOver, BackupsThatCameLaterCountOnceTheyAreWhole) {
+  auto options = two_workers;
+  options.shards = 2;
+  options.replicas = 2; // 2 and 3 are the first backups
+  auto decided = course_of(both);
+  decided.gone = {{2}, {3}};
+  decided.acting = {{{1}, {5}}};
+  decided.copies = {{{4}, {{0}, 1, true}}, {{5}, {{1}, 1, true}}, {{7}, {{1}, 2, false}}};
+  decided.first_copy = {4};
+  decided.newest_copy = {7};
+  auto next = next_one(decided, at_forty, options);
+  std::vector<new_backup> told;
+  for (const auto& each : all_of<send_new_backup>(next.take_office(at_forty)))
+    told.push_back(each.notice);
+  EXPECT_THAT(told, ElementsAre(new_backup{{4}, {0}}, new_backup{{7}, {1}})) << "5 is a shard now";
+  auto another = next_one(decided, at_forty, options);
+  EXPECT_TRUE(only<stop>(another.on(holder_down{{1}, "it died"})).failed) << "its copy is not whole";
+  EXPECT_EQ(only<send_takes_over>(next.on(holder_down{{0}, "it died"})).notice.by, holder_id{4});
+  next.on(caught_up{{7}});
+  EXPECT_EQ(only<send_takes_over>(next.on(holder_down{{1}, "it died, too"})).notice.by, holder_id{7});
+  EXPECT_THAT(promotions({.workers = 2, .shards = 2, .replicas = 2}, decided),
+              ElementsAre(takes_over{{1}, {5}, 0, {holder_id{7}}, {{0}, {1}, {4}, {7}}}));
+}
+
 TEST(TakingOver, AnAggregatorThatIsGoneStaysOut) {
   auto options = two_workers;
   options.workers = 4;

@@ -40,7 +40,9 @@ std::vector<std::pair<std::string, ledger::entry>> entries() {
           {"incarnated", ledger::incarnated{6, 3, true, 7, 8}},
           {"promoted", ledger::promoted{7, 4, {1}, {5}, 6}},
           {"holder_lost", ledger::holder_lost{8, 5, {9}}},
-          {"checkpointed", ledger::checkpointed{9, 6, {40}}}};
+          {"checkpointed", ledger::checkpointed{9, 6, {40}}},
+          {"placed", ledger::placed{10, 7, {11}, {1}, 2}},
+          {"copied", ledger::copied{11, 8, {12}}}};
 }
 const ledger::course course{.key = 77,
                             .plan = plan_of_three,
@@ -49,7 +51,10 @@ const ledger::course course{.key = 77,
                             .acting = {{{1}, {3}}},
                             .gone = {{3}, {6}},
                             .view = 2,
-                            .checkpoints = {{10}, {20}}};
+                            .checkpoints = {{10}, {20}},
+                            .copies = {{{8}, {{1}, 2, true}}},
+                            .first_copy = {7},
+                            .newest_copy = {9}};
 const ledger::state whole{
     9,
     {{1, {true, some, 3, {"a", "b"}, ledger::job_end{ledger::ending::failed, "no workers are left", some}, 12, course}},
@@ -98,6 +103,7 @@ TEST(WireLedger, AFullOneFitsAMessage) {
       ASSERT_TRUE(ledger::apply(full, ledger::incarnated{number, 1, true, i, 9}));
       ASSERT_TRUE(ledger::apply(full, ledger::incarnated{number, 1, false, i, 9}));
       ASSERT_TRUE(ledger::apply(full, ledger::promoted{number, 1, {i + 1}, {i + roles}, 0}));
+      ASSERT_TRUE(ledger::apply(full, ledger::placed{number, 1, {i + 3 * roles}, {i}, i}));
     }
     ASSERT_TRUE(ledger::apply(full, plan));
     for (std::uint64_t i = 1; i <= ledger::most_checkpoints; ++i)

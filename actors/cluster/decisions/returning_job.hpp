@@ -42,6 +42,9 @@ public:
     for (const auto& place : protocols::holder_tree(shape))
       if (place.is_shard && holders_.contains(place.self.value))
         shards.insert(place.backup_of.value_or(place.self));
+    for (const auto& [number, copy] : decided_.copies)
+      if (copy.whole && holders_.contains(number.value))
+        shards.insert(copy.shard);
     return has_workers_ && shards.size() == shape.shards;
   }
   /// By their numbers in the job.

@@ -65,6 +65,12 @@ struct local_roles {
       end(evaluator);
   }
 
+  /// A backup that is out may live: nobody sends it anything any more.
+  void end_holder(std::uint32_t number) {
+    if (const auto role = holders.extract(number))
+      caf::anon_send_exit(role.mapped(), caf::exit_reason::user_shutdown);
+  }
+
   /// The first shard; null: elsewhere.
   holder_control lead() const {
     const auto lead = holders.find(0);

@@ -75,11 +75,11 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
           self, setup_, places_,
           [this](std::uint32_t node, std::string_view step, const caf::error& why) { could_not_start(node, step, why); },
           [this](std::uint32_t node, const std::string& text) { data_differ(node, text); }),
-      late_backups_(self, setup_, places_, machine_, clock_, [this](const auto& effects) { perform(effects); }),
-      activity_(self->doing), timers_(clock_,
-                                      [this](protocols::timer_id timer, protocols::nanoseconds delay) {
-                                        self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
-                                      }),
+      late_backups_(self, setup_, places_, machine_, clock_, effects_), activity_(self->doing),
+      timers_(clock_,
+              [this](protocols::timer_id timer, protocols::nanoseconds delay) {
+                self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
+              }),
       progress_(self, setup_, places_, *this), evaluator_(self, setup_, places_, lost_, *this),
       checkpoints_(self, setup_, places_, machine_), orders_(self, setup_, places_, incarnations_, trace_, *this),
       interruption_(self, setup_, record_, *this), ending_(self, setup_, lost_, start_, record_, checkpoints_, evaluator_),
@@ -103,7 +103,7 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
   self->set_down_handler([this](const caf::down_msg& msg) {
     for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
       if (setup_.nodes[i].actor.address() == msg.source)
-        on_node_lost(i, fmt::format("its process is gone ({})", explain(msg.reason)));
+        once_known([this, i, why = explain(msg.reason)] { on_node_lost(i, fmt::format("its process is gone ({})", why)); });
   });
 }
 
@@ -117,20 +117,22 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
   else
     start_.begin([this] { activity_.enter("starts"); }, [this] { started(); });
   return {
-      [this](const protocols::report& msg) { on_report(msg); },
+      [this](const protocols::report& msg) { takes_over_ ? on_early_report(msg) : on_report(msg); },
       [this](const collected& msg) { interruption_.on(msg); },
-      [this](const evaluation& msg) { on_evaluation(msg); },
-      [this](const role_lost& msg) { on_role_lost(msg); },
-      [this](const peer_unreachable& msg) { on_peer_unreachable(msg); },
-      [this](const file_saved& msg) { checkpoints_.on(msg); },
-      [this](const protocols::caught_up& msg) { late_backups_.on(msg); },
+      [this](const evaluation& msg) { once_known([this, msg] { on_evaluation(msg); }); },
+      [this](const role_lost& msg) { once_known([this, msg] { on_role_lost(msg); }); },
+      [this](const peer_unreachable& msg) { once_known([this, msg] { on_peer_unreachable(msg); }); },
+      [this](const file_saved& msg) { once_known([this, msg] { checkpoints_.on(msg); }); },
+      [this](const protocols::caught_up& msg) { once_known([this, msg] { late_backups_.on(msg); }); },
       [this](const manifest_written& msg) {
         if (!msg.error.empty())
           return checkpoints_.on(msg);
         effects_.decide(protocols::ledger::checkpointed{setup_.decided.number, setup_.decided.life, msg.ver},
                         [this, msg] { checkpoints_.on(msg); });
       },
-      [this](const node_back& msg) { on_node_back(msg.node, caf::actor_cast<node_actor>(msg.actor)); },
+      [this](const node_back& msg) {
+        once_known([this, msg] { on_node_back(msg.node, caf::actor_cast<node_actor>(msg.actor)); });
+      },
       [this](const node_leaves& msg) { return on_node_leaves(msg.node); },
       [this](end_decided) {
         if (end_)
@@ -310,6 +312,16 @@ void coordinator_state::on_report(const protocols::report& msg) {
     setup_.observer->on_event(msg.text);
     break;
   }
+}
+
+/// Of what the lead says of itself when it is asked nothing is counted twice.
+void coordinator_state::on_early_report(const protocols::report& msg) {
+  using kind = protocols::report::kind;
+  if (msg.event == kind::round_closed || msg.event == kind::held)
+    parked_.push_back([this, msg] {
+      if (machine_ && msg.ver > takeover_.lead().report.made)
+        on_report(msg);
+    });
 }
 
 void coordinator_state::job_held(const protocols::report& msg) {

@@ -74,6 +74,15 @@ private:
   void started();
   void make_machine(std::int64_t data_size, const std::optional<protocols::coordinator_state>& from = {});
   void take_over();
+  /// What is said of a job before it is known where its roles are waits until then.
+  template <class Hear>
+  void once_known(Hear hear) {
+    if (takes_over_)
+      parked_.push_back(std::move(hear));
+    else
+      hear();
+  }
+  void on_early_report(const protocols::report& msg);
   void could_not_start(std::uint32_t node, std::string_view step, const caf::error& why);
   void data_differ(std::uint32_t node, const std::string& text);
   void lost_before_start(const std::string& reason);
@@ -144,6 +153,8 @@ private:
   job_ending ending_;
   decided_effects effects_;
   job_takeover takeover_;
+  bool takes_over_ = setup_.decided.taken_over.has_value(); ///< another coordinator's job, and not all its nodes have answered
+  std::vector<std::function<void()>> parked_;               ///< meanwhile
 };
 
 using coordinator_impl = measured_impl<coordinator_control, coordinator_state>;

@@ -141,6 +141,7 @@ bool coordinator_state::on_node_leaves(std::uint32_t node) {
 
 /// What the last coordinator had told nobody, or not all, is told again, under the next plan. Who died meanwhile is found then.
 void coordinator_state::take_over() {
+  takes_over_ = false;
   if (finishing_)
     return;
   if (const auto why = takeover_.lacks(); !why.empty())
@@ -178,6 +179,8 @@ void coordinator_state::take_over() {
     resume_clock();
   }
   perform(machine_->take_office(said));
+  for (const auto copy : takeover_.given_up())
+    perform(machine_->on(protocols::holder_down{copy, "not all nodes have heard of it"}));
   for (const auto& each : takeover_.lost_roles())
     on_role_lost(each);
   evaluator_.move();
@@ -188,6 +191,11 @@ void coordinator_state::take_over() {
   for (const auto node : takeover_.left_out())
     if (!lost_.contains(node) && !places_.holds_parameters(node))
       put_out(node, "its workers have no part in the plan");
+  for (std::uint32_t node = 0; node < setup_.nodes.size(); ++node)
+    if (places_.nodes[node].incarnation > 0 && !lost_.contains(node)) // the last coordinator may not have come to that
+      late_backups_.begin_on(node, others_than(node, setup_.nodes, lost_));
+  for (const auto& each : std::exchange(parked_, {}))
+    each();
 }
 
 } // namespace troupe::actors

@@ -27,6 +27,16 @@ void move(job_places& places, const protocols::takes_over& change) {
     places.take_over(change);
 }
 
+role_place place_of(protocols::holder_id number, const protocols::ledger::late_copy& copy) {
+  return {.index = number.value, .node = copy.node, .backup_of = copy.shard.value, .catches_up = !copy.whole};
+}
+
+/// Of the backup, or that it is the shard.
+bool have_heard_of(protocols::holder_id number, const protocols::ledger::late_copy& copy, const job_places& places) {
+  const auto& all = places.holders;
+  return number.value < all.size() && (all[number.value].node == copy.node || all[copy.shard.value].node == copy.node);
+}
+
 } // namespace
 
 void job_takeover::begin(std::function<void()> then) {
@@ -67,6 +77,7 @@ void job_takeover::find_places() {
   for (const auto& [number, incarnation] : decided().nodes)
     if (number < places_.nodes.size())
       places_.nodes[number].incarnation = std::max(places_.nodes[number].incarnation, incarnation.value);
+  find_copies();
   for (const auto& change : protocols::promotions(setup_.what.shape(), decided()))
     move(places_, change);
   for (const auto gone : decided().gone)
@@ -83,6 +94,29 @@ void job_takeover::find_places() {
   }
 }
 
+/// Backups that came later. Nobody has heard of all that are lost.
+void job_takeover::find_copies() {
+  decided_ = *setup_.decided.taken_over;
+  if (decided_.newest_copy.value >= places_.holders.size())
+    places_.add({.index = decided_.newest_copy.value, .node = nowhere}); // no other one ever gets a number that was given
+  for (const auto& holder : std::vector{places_.holders})
+    if (decided_.is_late({holder.index}))
+      places_.lose({holder.index});
+  for (const auto& [number, copy] : setup_.decided.taken_over->copies)
+    if (copy.whole || std::ranges::all_of(parts_, [&, number = number, copy = copy](const auto& each) {
+          return have_heard_of(number, copy, each.second.places);
+        })) {
+      places_.add(place_of(number, copy));
+    } else {
+      decided_.copies.erase(number);
+      given_up_.push_back(number);
+    }
+}
+
+bool job_takeover::is_given_up(std::uint32_t holder) const {
+  return std::ranges::find(given_up_, protocols::holder_id{holder}) != given_up_.end();
+}
+
 std::string job_takeover::lacks() const {
   if (parts_.empty())
     return "no node has a part in it any more";
@@ -96,7 +130,7 @@ std::string job_takeover::lacks() const {
   };
   for (std::uint32_t shard = 0; shard < setup_.what.cluster.shards; ++shard)
     if (std::ranges::none_of(places_.holders, [&](const role_place& holder) {
-          return (holder.index == shard || holder.backup_of == shard) && lives(holder);
+          return (holder.index == shard || holder.backup_of == shard) && !holder.catches_up && lives(holder);
         }))
       return fmt::format("shard {} is on no node that has come back", shard);
   if (lead_ == nullptr)
@@ -202,9 +236,21 @@ void job_takeover::tell_what_they_missed() const {
   const auto changes = protocols::promotions(setup_.what.shape(), decided());
   for (const auto& [number, part] : parts_) {
     const auto& node = setup_.nodes[number].actor;
+    auto known = part.places;
+    for (const auto& [copy, its] : decided().copies)
+      if (!have_heard_of(copy, its, known)) {
+        known.add(place_of(copy, its));
+        self_->send(node, backup_place{known.holders[copy.value]});
+      }
     for (const auto& change : changes)
-      if (part.places.holders[change.by.value].node != nowhere)
+      if (known.holders[change.by.value].node != nowhere) {
+        known.take_over(change);
         self_->send(node, change);
+      }
+    for (const auto& holder : known.holders)
+      if (holder.backup_of && holder.node != nowhere && places_.holders[holder.index].node == nowhere
+          && !is_given_up(holder.index))
+        self_->send(node, protocols::holder_down{{holder.index}, "its loss is decided"});
     if (has_evaluator_ && part.places.evaluator != places_.evaluator)
       self_->send(node, evaluator_place{places_.evaluator});
   }

@@ -30,7 +30,10 @@ public:
   /// Why the job cannot go on as it is: "shard 1 is on no node that has come back"; empty: it can.
   std::string lacks() const;
   // As long as it lacks nothing:
-  const protocols::ledger::course& decided() const { return *setup_.decided.taken_over; }
+  /// Without what is given up.
+  const protocols::ledger::course& decided() const { return decided_; }
+  /// Copies that were decided on, and of which not every node here has heard: the lead has not, either. They begin anew.
+  const std::vector<protocols::holder_id>& given_up() const { return given_up_; }
   const lead_word& lead() const { return *lead_; }
   /// What the node of the lead has prepared.
   const node_prepared& facts() const { return parts_.at(lead_node_).prepared; }
@@ -52,6 +55,8 @@ public:
 
 private:
   void find_places();
+  void find_copies();
+  bool is_given_up(std::uint32_t holder) const;
   std::set<std::uint32_t> living_workers() const;
 
   measured_pointer<coordinator_control> self_;
@@ -61,6 +66,8 @@ private:
   const lead_word* lead_ = nullptr;             ///< in `parts_`
   std::uint32_t lead_node_ = 0;
   bool has_evaluator_ = false;
+  protocols::ledger::course decided_;
+  std::vector<protocols::holder_id> given_up_;
 };
 
 } // namespace troupe::actors

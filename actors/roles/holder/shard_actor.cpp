@@ -97,10 +97,7 @@ shard_control::behavior_type shard_state::make_behavior() {
       // to the lead
       [this](const protocols::arrival& msg) {
         auto hear = [this, msg] { bound_.on(msg); };
-        if (incoming_.delays())
-          transmit(incoming_, msg.push.id.worker, 0, std::move(hear));
-        else
-          hear();
+        incoming_.delays() ? transmit(incoming_, msg.push.id.worker, 0, std::move(hear)) : hear();
       },
       // the lead's orders
       [this](const protocols::close& msg) { bound_.on(msg); },
@@ -128,7 +125,7 @@ shard_control::behavior_type shard_state::make_behavior() {
         bound_.on(msg);
       },
       // the control plane
-      [this](const peers_ptr& peers) { peers_ = peers; },
+      [this](const peers_ptr& peers) { introduced(peers); },
       [this](const protocols::plan& msg) {
         if (!std::exchange(has_plan_, true) && !bound_.leads_job())
           run(clock_, timers_, true);

@@ -97,6 +97,10 @@ public:
   void send_copy(protocols::holder_id backup, protocols::shard_piece part);
   void install(const protocols::shard_piece& part, const tensor& data);
   void tell_coordinator(const protocols::caught_up& notice);
+  void introduced(const peers_ptr& peers) {
+    if (peers_ = peers; setup_.catches_up && !copies_.catches_up()) // another coordinator may not know it
+      caf::anon_send(peers_->coordinator, protocols::caught_up{setup_.place.self});
+  }
   void serve(const protocols::send_order& order);
   tensor parameters() const { return newest_; }
   void tell_coordinator(const protocols::report& fact);

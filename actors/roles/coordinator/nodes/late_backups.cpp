@@ -47,11 +47,18 @@ void late_backups::begin(std::uint32_t shard, std::uint32_t node, const std::vec
   while (fresh.index < places_.holders.size())
     fresh.index += setup_.what.cluster.shards;
   places_.add(fresh);
+  const protocols::ledger::placed decision{setup_.decided.number, setup_.decided.life, {fresh.index}, {shard}, node};
+  effects_.decide(decision, [this, fresh, others] { tell(fresh, others); });
+}
+
+void late_backups::tell(const role_place& fresh, const std::vector<node_actor>& others) {
+  if (!is_there(fresh))
+    return; // it was lost meanwhile
   const join_counter<nothing_more> known([this, fresh](nothing_more) {
     if (!is_there(fresh))
       return;
     say("begins to copy", fresh);
-    perform_(machine_->on(protocols::new_backup{{fresh.index}, {*fresh.backup_of}}));
+    effects_.add(machine_->on(protocols::new_backup{{fresh.index}, {*fresh.backup_of}}));
     if (!clock_.running()) // as all others were told
       self_->send(setup_.nodes[fresh.node].actor, pause_order{});
   });
@@ -60,20 +67,31 @@ void late_backups::begin(std::uint32_t shard, std::uint32_t node, const std::vec
     self_->request(other, job_start::start_deadline, backup_place{fresh})
         .then([known] { known.one_less(); }, [known](const caf::error&) { known.one_less(); });
   }
-  self_->request(setup_.nodes[node].actor, job_start::start_deadline, backup_place{fresh})
+  self_->request(setup_.nodes[fresh.node].actor, job_start::start_deadline, backup_place{fresh})
       .then([known] { known.one_less(); }, [this, fresh](const caf::error& why) { // the lead does not hear of it
         if (!is_there(fresh))
           return;
         say("cannot copy", fresh, ": " + explain(why));
-        perform_(machine_->on(protocols::holder_down{{fresh.index}, explain(why)}));
+        effects_.add(machine_->on(protocols::holder_down{{fresh.index}, explain(why)}));
       });
 }
 
+bool late_backups::catches_up(protocols::holder_id backup) const {
+  return backup.value < places_.holders.size() && places_.holders[backup.value].catches_up;
+}
+
+/// It says so again to each coordinator.
 void late_backups::on(const protocols::caught_up& msg) {
-  if (msg.holder.value >= places_.holders.size() || !std::exchange(places_.holders[msg.holder.value].catches_up, false))
+  if (!catches_up(msg.holder))
     return;
-  say("has a whole copy of", places_.holders[msg.holder.value]);
-  perform_(machine_->on(msg));
+  effects_.decide(protocols::ledger::copied{setup_.decided.number, setup_.decided.life, msg.holder}, [this, msg] {
+    if (!catches_up(msg.holder))
+      return;
+    auto& place = places_.holders[msg.holder.value];
+    place.catches_up = false;
+    say("has a whole copy of", place);
+    effects_.add(machine_->on(msg));
+  });
 }
 
 void late_backups::say(const char* does, const role_place& backup, const std::string& why) const {
