@@ -12,6 +12,10 @@ A job of three processes on this machine makes steps of 20 ms, and is harmed N t
   lead    the end of the first shard, which leads the job; likewise
   leader  kill -9 of the process that leads three coordinators, beside two nodes with the job, which keeps no checkpoint
 
+  doors   strangers at the ports of a cluster: 10,000 connections that say nothing, 500 that say a byte a second, 500 a second that say
+          garbage, or lengths of 2^60, and 1,000 TLS handshakes a second; printed are the memory that this takes, the steps per second,
+          and how soon the next node joins, each beside those without strangers
+
 Printed are the N longest gaps between two versions, the evaluations left out: no fault made the job stand longer. And how long it
 took until the node was back; of a leader, until its client had found the next one.
 """
@@ -29,6 +33,7 @@ import threading
 import time
 
 import cluster_test
+import doors_bench
 
 JOB = cluster_test.JOB.replace("epochs = 2", "seconds = 1e6\n[evaluate]\nevery_s = 1e6\n[inject]\nstep_ms = 20")
 DEADLINE_S = 60
@@ -168,7 +173,7 @@ def lose_lead(run, _):
 
 
 FAULTS = {"none": lambda run, child: None, "stop": stop, "kill": kill, "reset": reset, "shard": lose_shard, "lead": lose_lead,
-          "leader": None}
+          "leader": None, "doors": None}
 WITH_COPIES = ["--set", "cluster.replicas=2", "--set", "cluster.placement=colocated", "--set", "cluster.workers=3", "--set",
                "cluster.shards=3"]
 
@@ -233,8 +238,11 @@ def main():
     asked = parser.parse_args()
     if unknown := set(asked.faults) - set(FAULTS):
         parser.error(f"what is {', '.join(unknown)}? There are {', '.join(FAULTS)}")
-    rows = []
-    if not asked.json:
+    rows, doors = [], None
+    if "doors" in asked.faults:
+        asked.faults.remove("doors")
+        doors = doors_bench.print_rows(asked.troupe, asked.json)
+    if not asked.json and asked.faults:
         print(f"{'fault':<8}{'times':>6}{'gap p50':>10}{'gap p99':>10}{'back p50':>10}{'back p99':>10}{'restarts':>10}{'load':>7}")
     for fault in asked.faults:
         row = measure(asked.troupe, fault, asked.times)
@@ -244,7 +252,7 @@ def main():
             print(f"{fault:<8}{row['times']:>6}{seconds[0]:>10}{seconds[1]:>10}{seconds[2]:>10}{seconds[3]:>10}{row['restarts']:>10}{row['load']:>7.1f}",
                   flush=True)
     if asked.json:
-        print(json.dumps({"faults": rows}))
+        print(json.dumps({"faults": rows, **({"doors": doors} if doors else {})}))
 
 
 if __name__ == "__main__":
