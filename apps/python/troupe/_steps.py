@@ -3,6 +3,7 @@
 import ctypes
 import os
 import sys
+import traceback
 
 import numpy
 
@@ -25,6 +26,18 @@ def _command():
 
 def _array(address, count, dtype=ctypes.c_float):
     return numpy.ctypeslib.as_array((dtype * count).from_address(address))
+
+
+def _leave_with_traceback(handle):
+    """An exception that ends this process goes into the log of the first one."""
+    print_it = sys.excepthook
+
+    def hook(kind, value, trace):
+        print_it(kind, value, trace)
+        if handle.pointer:
+            handle.call("troupe_fail", "".join(traceback.format_exception(kind, value, trace)).encode())
+
+    sys.excepthook = hook
 
 
 class _Slots:
@@ -76,7 +89,8 @@ class Loop:
             self._binding.check_unchanged()
             task = self._next_task()
         except BaseException:
-            self.close()
+            if _NODE not in os.environ:  # else it has to say why it leaves, first
+                self.close()
             raise
         if task is None:
             return self._end()
@@ -276,5 +290,7 @@ def steps(model, *, samples, test, batch=64, nodes=1, workers=None, epochs=1, pr
     if not node:
         os.environ[_LOOP] = str(_loops)
     handle = _run.Handle(sets=sets, program=program, model=described, node=node, loud=_run.is_loud(progress))
+    if node:
+        _leave_with_traceback(handle)
     slots.offsets = [handle.offset(index) for index in range(len(slots.names))]
     return Loop(binding, handle, slots)
