@@ -122,7 +122,7 @@ class Loop:
             if not joined:
                 self.result = _run.finished(self._handle)
                 if not self._counts_correct:
-                    self.result.test_accuracy = None
+                    self.result.accuracy_is_unknown()
         finally:
             self.close()
         if joined:
@@ -185,8 +185,8 @@ class _Gradients:
 class ArrayStep:
     """One step of a model in NumPy.
 
-    `rows`: the numbers of its samples. `training`: whether gradients are wanted. `parameters` and `gradients`: arrays by name; the
-    former cannot be written. `done(loss)` ends it, with the mean loss over the rows.
+    `rows`: the numbers of its samples. `training`: whether gradients are wanted. `parameters` and `gradients`: arrays by name, until
+    the next step; the former cannot be written. `done(loss)` ends it, with the mean loss over the rows.
     """
 
     def __init__(self, loop, names, rows, parameters, gradients):
