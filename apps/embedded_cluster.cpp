@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
 
 #include <caf/io/middleman.hpp>
@@ -25,7 +26,17 @@ std::string node_name(std::uint32_t number) {
   return fmt::format("{}{}", name_prefix, number);
 }
 
+/// What the file has; none: nothing.
+std::string text_of(const std::string& path) {
+  std::ifstream in{path};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
 } // namespace
+
+std::string last_words_file(const std::string& cluster_file, const std::string& node) {
+  return fmt::format("{}.{}.last-words", cluster_file, node);
+}
 
 embedded_cluster::embedded_cluster(caf::actor_system& system, signal_waiter& signals, const embedded_options& options)
     : system_(system), signals_(signals), children_(options.children), scripts_(!options.children.variable.empty()) {
@@ -87,6 +98,10 @@ std::vector<ended_child> embedded_cluster::ended_children() {
   std::vector<ended_child> ended;
   while (auto end = children_.reap()) {
     const auto number = static_cast<std::uint32_t>(std::stoul(end->name.substr(name_prefix.size())));
+    const auto words = last_words_file(file(), end->name);
+    if (const auto why = text_of(words); !why.empty())
+      end->how += ": " + why;
+    std::filesystem::remove(words); // its successor has its own
     ended.push_back({number, std::move(end->name), std::move(end->how), end->code > 128});
   }
   return ended;

@@ -24,6 +24,9 @@ inline constexpr std::string_view embedded_name = "embedded-";
 /// Other users of this machine are kept out, of the control plane as of the lanes.
 inline const actors::net::security embedded_security{.ca = {}, .certificate = {}, .key = {}, .own_user = true};
 
+/// Where a child may leave why it ends, for its parent to say: beside its cluster file, which both know.
+std::string last_words_file(const std::string& cluster_file, const std::string& node);
+
 struct embedded_options {
   std::uint32_t nodes = 1; ///< processes, this one included
   std::string name;        ///< the cluster's
@@ -36,8 +39,8 @@ struct embedded_options {
 /// A child that has ended.
 struct ended_child {
   std::uint32_t node = 0;
-  std::string name; ///< the node's
-  std::string how;
+  std::string name;    ///< the node's
+  std::string how;     ///< with its last words, if there are any
   bool killed = false; ///< by a signal
 };
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "apps/commands.hpp"
+#include "apps/embedded_cluster.hpp"
 #include "apps/library/foreign_kind.hpp"
 #include "kernels/backend.hpp"
 #include "tensor/safetensors.hpp"
@@ -64,6 +66,10 @@ node_options node_of(const std::string& text, const actors::extensions& added) {
   return out;
 }
 
+std::string last_words_of(const node_options& node) {
+  return last_words_file(node.cluster, node.name);
+}
+
 } // namespace
 
 library_run::library_run(library_options options) : process_(getpid()) {
@@ -74,7 +80,7 @@ library_run::library_run(library_options options) : process_(getpid()) {
   if (options.node.empty())
     prepare(options);
   else
-    node_of(options.node, added_);
+    last_words_ = last_words_of(node_of(options.node, added_));
   options.model.reset(); // its values are in the file
   thread_ = std::thread{[this, options = std::move(options)] { run(options); }};
 }
@@ -194,7 +200,10 @@ std::optional<std::string> library_run::next_line(std::chrono::milliseconds pati
 }
 
 void library_run::leave(const std::string& why) {
-  fmt::print(stderr, "troupe: this process leaves the job: {}\n", why);
+  if (last_words_.empty())
+    fmt::print(stderr, "troupe: this process leaves the job: {}\n", why);
+  else
+    std::ofstream{last_words_} << why;
   stop();
 }
 

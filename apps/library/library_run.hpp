@@ -52,7 +52,7 @@ public:
   std::optional<std::string> next_line(std::chrono::milliseconds patience);
   foreign_queue& tasks() { return *tasks_; }
   void stop() { signals_.interrupt(); }
-  /// This process leaves the job: `why` is logged.
+  /// This process leaves the job. `why` is in the log of the first one; where this is that, on standard error.
   void leave(const std::string& why);
 
   /// JSON; empty until it is over, and where this process joined.
@@ -81,6 +81,7 @@ private:
   actors::extensions added_;
   std::optional<prepared_job> job_; ///< of the first process
   parameter_layout layout_;
+  std::string last_words_; ///< a file, where this process joined
   temporary_file initial_; ///< has the initial parameters of a foreign model
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -125,7 +125,10 @@ TEST_F(Foreign, ATaskOutlivesItsPlanAndItsBlocks) {
   compiled.reset();
   parameters = gradients = x = {};
   auto& task = by->tasks.front();
-  std::fill_n(task.gradients, 3, task.parameters[0]); // memory checkers would see it
+  EXPECT_EQ(task.blocks[0].as<const float>(), task.parameters);
+  EXPECT_EQ(task.blocks[1].as<float>(), task.gradients);
+  EXPECT_EQ(task.blocks[2].as<const std::uint32_t>(), task.rows.data());
+  std::fill_n(task.gradients, 3, task.parameters[0]);
   task.ready(0);
   task.done({.loss_sum = 0, .counted = static_cast<std::int64_t>(task.rows.size())});
   EXPECT_EQ(done, 1);

@@ -92,6 +92,12 @@ class Result:
         nan = float("nan")
         return cls({"test_loss": nan, "train_loss": nan, "test_accuracy": nan, "steps": nan, "weights_digest": "", "history": []}, {})
 
+    def accuracy_is_unknown(self):
+        """Nobody counted what is predicted right."""
+        for each in (self.facts, *self.history):
+            each["test_accuracy"] = None
+        self.test_accuracy = None
+
     def weights(self):
         """The parameters by name, as NumPy arrays."""
         return self._weights

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import sys
+import traceback
 
 import numpy
 
@@ -25,6 +26,18 @@ def _command():
 
 def _array(address, count, dtype=ctypes.c_float):
     return numpy.ctypeslib.as_array((dtype * count).from_address(address))
+
+
+def _leave_with_traceback(handle):
+    """An exception that ends this process goes into the log of the first one."""
+    print_it = sys.excepthook
+
+    def hook(kind, value, trace):
+        print_it(kind, value, trace)
+        if handle.pointer:
+            handle.call("troupe_fail", "".join(traceback.format_exception(kind, value, trace)).encode())
+
+    sys.excepthook = hook
 
 
 class _Slots:
@@ -76,7 +89,8 @@ class Loop:
             self._binding.check_unchanged()
             task = self._next_task()
         except BaseException:
-            self.close()
+            if _NODE not in os.environ:  # else it has to say why it leaves, first
+                self.close()
             raise
         if task is None:
             return self._end()
@@ -108,7 +122,7 @@ class Loop:
             if not joined:
                 self.result = _run.finished(self._handle)
                 if not self._counts_correct:
-                    self.result.test_accuracy = None
+                    self.result.accuracy_is_unknown()
         finally:
             self.close()
         if joined:
@@ -171,8 +185,8 @@ class _Gradients:
 class ArrayStep:
     """One step of a model in NumPy.
 
-    `rows`: the numbers of its samples. `training`: whether gradients are wanted. `parameters` and `gradients`: arrays by name; the
-    former cannot be written. `done(loss)` ends it, with the mean loss over the rows.
+    `rows`: the numbers of its samples. `training`: whether gradients are wanted. `parameters` and `gradients`: arrays by name, until
+    the next step; the former cannot be written. `done(loss)` ends it, with the mean loss over the rows.
     """
 
     def __init__(self, loop, names, rows, parameters, gradients):
@@ -276,5 +290,7 @@ def steps(model, *, samples, test, batch=64, nodes=1, workers=None, epochs=1, pr
     if not node:
         os.environ[_LOOP] = str(_loops)
     handle = _run.Handle(sets=sets, program=program, model=described, node=node, loud=_run.is_loud(progress))
+    if node:
+        _leave_with_traceback(handle)
     slots.offsets = [handle.offset(index) for index in range(len(slots.names))]
     return Loop(binding, handle, slots)
