@@ -165,10 +165,12 @@ void holder::check() const {
   }
   TROUPE_ASSERT(state_.current <= state_.ordered);
   TROUPE_ASSERT(state_.partials.empty() || state_.partials.begin()->first > state_.current);
-  // Orders wait only behind a close that is not committed, or not prepared.
+  // Orders wait only behind a close that is not committed, or whose sum is not here, or not measured.
   if (!state_.orders.empty()) {
     const version waits = std::get<close>(state_.orders.front()).ver;
-    TROUPE_ASSERT(place_.commits && (state_.committed < waits || (place_.is_shard && !state_.sums.contains(waits))));
+    const auto sum = state_.sums.find(waits);
+    const bool lacks_sum = sum == state_.sums.end() || (place_.clips && !sum->second.squares);
+    TROUPE_ASSERT(place_.commits && (state_.committed < waits || (place_.is_shard && lacks_sum)));
   }
   TROUPE_ASSERT(place_.commits || (state_.sums.empty() && state_.sent.empty() && state_.partials.empty()));
   TROUPE_ASSERT(state_.sums.empty() || state_.sums.begin()->first > state_.current);
