@@ -119,7 +119,7 @@ MUTANTS = [
     ("push_rule.cpp", "step < slices", "step < 1", "the period does not move the position"),
     ("push_rule.cpp", "if (!may_go(who))", "if (false)", "nobody ever waits"),
     ("push_rule.cpp", "msg.counted() / whole", "1.0 / static_cast<double>(state_.plan.workers.size())", "a short slice weighs as a whole one"),
-    ("push_rule.cpp", "{.lr_scale = msg.counted() / whole}", "{.lr_scale = whole / whole}", "each push at the whole rate"),
+    ("push_rule.cpp", "{.lr_scale = msg.counted() / whole, .squares", "{.lr_scale = whole / whole, .squares", "each push at the whole rate"),
     ("push_rule.cpp", "msg.counted() / whole", "static_cast<double>(msg.samples) / whole", "ignored labels weigh, too"),
     ("push_rule.cpp", "    out.emplace_back(discard{msg.gradient});\n", "", "what is not applied leaks"),
     ("push_rule.cpp", "if (!msg.finite || msg.samples == 0)", "if (msg.samples == 0)", "a gradient that is not finite is used"),
