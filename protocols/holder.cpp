@@ -11,14 +11,12 @@
 #include <utility>
 
 #include "kernels/assert.hpp"
+#include "protocols/copying.hpp"
 #include "protocols/tree.hpp"
 
 namespace troupe::protocols {
 
 namespace {
-
-/// Pieces that a backup asks for at a time: this much is under way, and waits in memory.
-constexpr std::uint32_t copied_at_a_time = 4;
 
 report refused(const push& msg) {
   return {.event = report::kind::push_discarded, .ver = msg.base, .worker = msg.id.worker};
@@ -236,8 +234,8 @@ holder_effects holder::advance() {
         state_.orders.front());
     state_.orders.pop_front();
   }
-  ask_for_copies(out);
-  answer_requests(out);
+  ask_for_copies(out, place_, state_);
+  answer_requests(out, place_, state_);
   return out;
 }
 
@@ -505,7 +503,7 @@ holder_effects holder::on(const takes_over& msg) {
   std::erase(place_.backups, msg.by);
   const bool this_one = msg.by == place_.self;
   if (place_.backup_of == msg.shard)
-    ask_again(out);
+    ask_again(out, place_, state_);
   if (this_one) {
     place_.self = msg.shard;
     place_.backup_of.reset();
@@ -542,11 +540,11 @@ holder_effects holder::on(const admit_order& msg) {
     state_.joins->view = msg.view;
     state_.current = state_.ordered = state_.committed = msg.ver;
     forget_sums(out, msg.ver); // its shard may have heard of it before
-    ask_for_copies(out);
+    ask_for_copies(out, place_, state_);
   } else if (msg.holder != place_.self && place_.backup_of.value_or(place_.self) == msg.shard) {
     add_backup(msg.holder);
     state_.admitted[msg.holder] = msg.view;
-    answer_requests(out);
+    answer_requests(out, place_, state_);
   }
   return out;
 }
@@ -556,54 +554,11 @@ void holder::add_backup(holder_id who) {
     place_.backups.push_back(who);
 }
 
-void holder::ask_for_copies(holder_effects& out) {
-  if (!state_.joins || is_outside() || !state_.joins->asked.empty() || !state_.orders.empty())
-    return;
-  auto& joins = *state_.joins;
-  for (std::uint32_t piece = 0; piece < joins.pieces && joins.asked.size() < copied_at_a_time; ++piece)
-    if (!joins.here.contains(piece))
-      joins.asked.insert(piece);
-  ask_again(out);
-}
-
-void holder::ask_again(holder_effects& out) const {
-  if (const auto& joins = state_.joins; joins && !joins->asked.empty())
-    out.emplace_back(ask_for_copy{*place_.backup_of,
-                                  {.from = place_.self,
-                                   .ver = state_.current,
-                                   .pieces = {joins->asked.begin(), joins->asked.end()},
-                                   .of = joins->pieces,
-                                   .view = joins->view}});
-}
-
 holder_effects holder::on(const copy_request& msg) {
   holder_effects out;
   state_.asked_for.insert_or_assign(msg.from, msg);
-  answer_requests(out);
+  answer_requests(out, place_, state_);
   return out;
-}
-
-/// Once this shard has admitted who asks, as that one was, and has made that version: then it has heard all orders that the other
-/// has not.
-void holder::answer_requests(holder_effects& out) {
-  if (place_.backup_of)
-    return;
-  std::erase_if(state_.asked_for, [&](const auto& entry) {
-    const copy_request& asked = entry.second;
-    const auto admitted = state_.admitted.find(asked.from);
-    if (asked.ver > state_.current || admitted == state_.admitted.end() || admitted->second < asked.view)
-      return false;
-    for (const std::uint32_t piece : asked.pieces) {
-      if (asked.ver < state_.current)
-        break;
-      shard_piece part{.from = place_.self, .ver = asked.ver, .piece = piece};
-      if (piece + 1 == asked.of)
-        for (const auto& [to, order] : state_.sent)
-          part.sent.push_back(order);
-      out.emplace_back(send_copy{asked.from, std::move(part)});
-    }
-    return true;
-  });
 }
 
 /// A piece is of no use where it has been asked for again, for it is of another version.

@@ -154,9 +154,6 @@ private:
   void forward_again(holder_effects& out, holder_id to) const;
   bool is_outside() const { return state_.joins && !state_.joins->admitted; }
   void add_backup(holder_id who);
-  void ask_for_copies(holder_effects& out);
-  void ask_again(holder_effects& out) const;
-  void answer_requests(holder_effects& out);
   bool is_taken_here(worker_id worker) const;
   bool is_gone(const push_id& id) const;
   void forget_sums(holder_effects& out, version upto);

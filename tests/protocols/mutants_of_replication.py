@@ -62,8 +62,8 @@ MUTANTS = [
     # Backups that come later.
     ("holder.cpp", "  if (!joins || msg.ver != state_.current || ", "  if (!joins || ", "a piece of another version is installed"),
     ("holder.cpp", "  if (state_.joins && !state_.joins->asked.empty() && state_.committed < round.ver)\n    return false;\n", "", "a backup is prepared before what it has asked for is here"),
-    ("holder.cpp", "          part.sent.push_back(order);\n", "          (void)order;\n", "a copy does not know who was sent what"),
-    ("holder.cpp", "admitted == state_.admitted.end() || admitted->second < asked.view)", "false)", "a shard answers whom it has not heard of"),
+    ("copying.cpp", "          part.sent.push_back(order);\n", "          (void)order;\n", "a copy does not know who was sent what"),
+    ("copying.cpp", "admitted == state.admitted.end() || admitted->second < asked.view)", "false)", "a shard answers whom it has not heard of"),
     (LEAD, "  state_.record.holders.insert(msg.holder);\n", "", "a new backup is not asked"),
     (LEAD, "  if (state_.missing.contains(msg.holder))\n    out.emplace_back(state_.open->round);\n", "", "a backup that the last lead had admitted does not hear of the open round"),
     ("coordinator.cpp", "    known->second = true;\n", "    (void)known;\n", "a backup that has caught up never takes its shard's place"),

@@ -106,10 +106,7 @@ shard_control::behavior_type shard_state::make_behavior() {
       // where versions are made in two phases
       [this](const protocols::prepared& msg) {
         auto hear = [this, msg] { bound_.on(msg); };
-        if (incoming_.delays() && clock_.running())
-          incoming_.send(0, std::move(hear));
-        else
-          hear();
+        incoming_.delays() && clock_.running() ? incoming_.send(0, std::move(hear)) : hear();
       },
       [this](const protocols::commit_order& msg) { bound_.on(msg); },
       [this](const wire::decision_part& head, const kernels::buffer& payload) { on_record(head, payload); },
@@ -194,10 +191,7 @@ void shard_state::arrive(std::optional<complete<protocols::push>> done) {
   const auto worker = done->message.id.worker;
   const auto bytes = done->bytes();
   auto hear = [this, done = *std::move(done)] { bound_.on(done.message, done.tensor); };
-  if (incoming_.delays())
-    transmit(incoming_, worker, bytes, std::move(hear));
-  else
-    hear();
+  incoming_.delays() ? transmit(incoming_, worker, bytes, std::move(hear)) : hear();
 }
 
 /// Likewise for a child's sum.
