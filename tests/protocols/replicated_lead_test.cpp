@@ -325,6 +325,33 @@ TEST(TwoPhases, ANewLeadIsToldAgainWhatIsMade) {
   EXPECT_EQ(all<send_prepared>(subject.on(takes_over{h(0), h(2), 1})).front(), (send_prepared{{h(1), v(1), 1}}));
 }
 
+/// A new lead's orders may come before the news that it leads, behind a close of the last one.
+TEST(TwoPhases, AnOlderOrderThatIsRepeatedDoesNotReplaceANewerOne) {
+  holder subject = copy_of_shard(1);
+  close round = round_of_two();
+  round.key = 20;
+  subject.on(round);
+  subject.on(send_order{.ver = v(0), .key = 10, .to = {w(0)}});
+  subject.on(partial{.from = h(0), .ver = v(1), .sum = t(7), .decision = 1});
+  subject.on(commit_order{v(1), 1});
+  const auto served = all<serve>(subject.on(takes_over{h(0), h(1), 1}));
+  ASSERT_EQ(served.size(), 2u);
+  for (const serve& each : served)
+    EXPECT_EQ(each.order.ver, v(1)) << each.order.to.front().value;
+}
+
+/// The lead asks it by its new name; the question may come before the news, and was answered by the old one.
+TEST(TwoPhases, ABackupInItsShardsPlaceSaysAgainWhatIsMade) {
+  holder subject{holder_tree({2, 2, 0, 2})[3]};
+  subject.on(plan_of(1, {0, 1}));
+  subject.on(round_of_two());
+  subject.on(partial{.from = h(1), .ver = v(1), .sum = t(7), .decision = 1});
+  subject.on(commit_order{v(1), 1});
+  subject.on(takes_over{h(0), h(2), 1});
+  EXPECT_THAT(all<send_prepared>(subject.on(round_of_two(1, 1))), ElementsAre(send_prepared{{h(3), v(1), 1}}));
+  EXPECT_THAT(all<send_prepared>(subject.on(takes_over{h(1), h(3), 1})), ElementsAre(send_prepared{{h(1), v(1), 1}}));
+}
+
 TEST(TwoPhases, TheNextCloseSaysThatTheLastOneIsCommitted) {
   holder subject = copy_of_shard(1);
   subject.on(round_of_two());
