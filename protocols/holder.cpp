@@ -262,11 +262,11 @@ void holder::perform(holder_effects& out, const close& round) {
 
 void holder::perform(holder_effects& out, const send_order& order) {
   if (place_.commits)
-    for (const worker_id to : order.to) {
-      send_order& newest = state_.sent[to];
-      newest = order;
-      newest.to = {to};
-    }
+    for (const worker_id to : order.to)
+      if (auto& newest = state_.sent[to]; newest.key <= order.key) { // a new lead may repeat one from before a version
+        newest = order;
+        newest.to = {to};
+      }
   if (place_.is_shard && !place_.backup_of)
     out.emplace_back(serve{order});
 }
@@ -516,7 +516,7 @@ holder_effects holder::on(const takes_over& msg) {
     state_.announced = state_.refused = false;
   else if (!place_.is_shard && state_.announced)
     forward_again(out, msg.shard);
-  if (msg.shard == holder_id{0} && state_.decided != 0 && place_.is_shard)
+  if ((this_one || msg.shard == holder_id{0}) && state_.decided != 0 && place_.is_shard)
     out.emplace_back(send_prepared{{place_.self, state_.current, state_.decided, true, squares_to_say(state_.current)}});
   if (msg.shard == holder_id{0} && msg.view > state_.view) {
     state_.view = msg.view;

@@ -77,10 +77,14 @@ void connection::start() {
     if (!stopped && self->state_ == state::greeting)
       self->close({.reason = fmt::format("no hello within {} ms", self->options_.handshake_timeout.count()), .retry = true});
   });
-  if (tls_)
-    shake_hands();
-  else
-    greet_and_read();
+  if (!tls_)
+    return greet_and_read();
+  if (as_ == wire::hello::role::dials)
+    return shake_hands();
+  socket_.async_wait(asio::ip::tcp::socket::wait_read, [self = shared_from_this()](error_code) {
+    if (self->state_ != state::closed)
+      self->hub_.wants_handshake(*self);
+  });
 }
 
 void connection::greet_and_read() {
@@ -90,13 +94,28 @@ void connection::greet_and_read() {
   read();
 }
 
+/// With strangers on a thread of its own, so that lanes do not wait for it.
 void connection::shake_hands() {
+  if (state_ == state::closed)
+    return;
+  if (as_ == wire::hello::role::dials)
+    return has_shaken_hands(tls_->shake_hands());
+  hub_.aside([self = shared_from_this(), here = socket_.get_executor()] {
+    const auto how = self->tls_->shake_hands();
+    asio::post(here, [self, how] {
+      if (self->state_ != state::closed)
+        self->has_shaken_hands(how);
+    });
+  });
+}
+
+void connection::has_shaken_hands(tls_session::outcome how) {
   using outcome = tls_session::outcome;
   const auto again = [self = shared_from_this()](error_code) {
     if (self->state_ != state::closed)
       self->shake_hands();
   };
-  switch (const outcome how = tls_->shake_hands()) {
+  switch (how) {
   case outcome::done:
     return greet_and_read();
   case outcome::wants_read:

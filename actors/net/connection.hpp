@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +36,10 @@ public:
     virtual std::pair<protocols::wire::hello, std::uint64_t> hello_to(const connection& peer) = 0;
     /// The peer has sent hello. Returns the reason to refuse it, or nothing.
     virtual std::optional<protocols::wire::bye> greeted(connection& by) = 0;
+    /// A stranger has begun to speak TLS: calls shake_hands when it may go on.
+    virtual void wants_handshake(connection& by) = 0;
+    /// Calls this on the thread for handshakes, which nothing else waits for.
+    virtual void aside(std::function<void()> what) = 0;
     /// Both have said hello: gives it the session to carry, or returns the reason not to.
     virtual std::optional<std::string> opened(connection& by) = 0;
     /// The last call, made once. `final`: dialing again would not help.
@@ -46,8 +51,9 @@ public:
   connection(boost::asio::ip::tcp::socket socket, const lane_options& options, const tls_context* tls, owner& hub,
              protocols::wire::hello::role as);
 
-  /// Shakes hands (with TLS), says hello (when dialing) and reads.
+  /// Shakes hands (with TLS; an incoming one when the owner says so), says hello (when dialing) and reads.
   void start();
+  void shake_hands();
   /// Says why to the peer, if there is room for it at once, and ends the connection.
   void close(const protocols::wire::bye& why);
   /// Ends it without a word.
@@ -87,7 +93,7 @@ private:
   enum class state : std::uint8_t { greeting, open, closed };
 
   // opening
-  void shake_hands();
+  void has_shaken_hands(tls_session::outcome how);
   void greet_and_read();
 
   // reading

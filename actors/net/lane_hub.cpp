@@ -13,10 +13,12 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <fmt/format.h>
 
 #include "actors/net/connection.hpp"
 #include "actors/net/dialer.hpp"
+#include "actors/net/handshake_gate.hpp"
 #include "actors/net/lane.hpp"
 #include "actors/sockets/socket_options.hpp"
 #include "actors/sockets/socket_owner.hpp"
@@ -44,7 +46,7 @@ class hub final : public lane_hub, public connection::owner {
 public:
   hub(const lane_options& options, std::shared_ptr<lane_handler> handler)
       : options_(options), tls_(options.security.enabled() ? std::make_unique<tls_source>(options.security) : nullptr),
-        handler_(std::move(handler)), acceptor_(io_), accept_pause_(io_), beats_(io_) {
+        handler_(std::move(handler)), acceptor_(io_), accept_pause_(io_), beats_(io_), handshake_pause_(io_) {
     if (options.listens) {
       listen();
       accept();
@@ -61,6 +63,8 @@ public:
       return;
     asio::post(io_, [this] { shut_down(); });
     thread_.join();
+    handshakes_.stop();
+    handshakes_.join();
   }
 
   std::uint16_t port() const override { return port_; }
@@ -248,6 +252,13 @@ private:
     return {};
   }
 
+  void wants_handshake(connection& by) override {
+    gate_.wait(by.shared_from_this());
+    open_gate();
+  }
+
+  void aside(std::function<void()> what) override { asio::post(handshakes_, std::move(what)); }
+
   std::pair<wire::hello, std::uint64_t> hello_to(const connection& by) override {
     const auto mine = dialing_of(by);
     const bool dials = mine != dialing_.end();
@@ -310,6 +321,20 @@ private:
   }
 
   lane_handler& handler() override { return *handler_; }
+
+  /// For those that may shake hands now; for the others again when they may.
+  void open_gate() {
+    while (const auto next = gate_.next(std::chrono::steady_clock::now()))
+      next->shake_hands();
+    if (gate_.is_empty() || std::exchange(gate_waits_, true))
+      return;
+    handshake_pause_.expires_at(gate_.due());
+    handshake_pause_.async_wait([this](error_code stopped) {
+      gate_waits_ = false;
+      if (!stopped)
+        open_gate();
+    });
+  }
 
   // -- lanes without a connection
 
@@ -396,6 +421,7 @@ private:
     error_code ignored;
     acceptor_.close(ignored);
     accept_pause_.cancel();
+    handshake_pause_.cancel();
     const std::string leaving = fmt::format("node {} is leaving", options_.self.value);
     for (const auto& each : lanes())
       end_lane(each, leaving);
@@ -416,11 +442,13 @@ private:
   std::shared_ptr<const tls_context> reviewed_ = certificates(); // by which every lane has been looked at; the hub's thread only
   const std::shared_ptr<lane_handler> handler_;
   tcp::acceptor acceptor_;
-  asio::steady_timer accept_pause_, beats_;
+  asio::steady_timer accept_pause_, beats_, handshake_pause_;
   std::uint16_t port_ = 0;
 
   // The hub's thread only.
   std::deque<std::shared_ptr<connection>> strangers_;
+  handshake_gate<connection> gate_;
+  bool gate_waits_ = false; // for its timer
   std::map<node_id, dialing> dialing_;
   std::map<node_id, ended> ended_; // the newest
   protocols::failure_detector silence_{detection};
@@ -429,6 +457,7 @@ private:
   mutable std::mutex mutex_;
   std::map<node_id, lane> lanes_; // changed on the hub's thread only
   std::thread thread_;
+  asio::thread_pool handshakes_{1}; // last: it uses what is above
 };
 
 } // namespace

@@ -12,7 +12,7 @@ A job of three processes on this machine makes steps of 20 ms, and is harmed N t
   lead    the end of the first shard, which leads the job; likewise
   leader  kill -9 of the process that leads three coordinators, beside two nodes with the job, which keeps no checkpoint
 
-  doors   strangers at the ports of a cluster: 10,000 connections that say nothing, 500 that say a byte a second, 500 a second that say
+  doors   strangers at the ports of a cluster: 10,000 connections that say nothing, 500 that say a byte a second, 1,000 a second that say
           garbage, or lengths of 2^60, and 1,000 TLS handshakes a second; printed are the memory that this takes, the steps per second,
           and how soon the next node joins, each beside those without strangers
 

@@ -2,30 +2,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Real runs under schedules of faults that a seed draws: faults, then calm, in which the job must go on and end.
 
-usage: chaos_test.py TROUPE. TROUPE_FIRST_CHAOS=S TROUPE_CHAOS=N: the N seeds from S on. A schedule that fails is printed, and is run
-again with its first faults alone: with none, one, two, ... until it fails again.
+usage: chaos_test.py TROUPE. TROUPE_FIRST_CHAOS=S TROUPE_CHAOS=N: the N seeds from S on. TROUPE_CHAOS_JOBS=J: J of them side by
+side. A schedule that fails is printed, and is run again with its first faults alone: with none, one, two, ... until it fails again.
 """
+import concurrent.futures
 import contextlib
 import dataclasses
 import json
 import os
-import random
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "apps"))
 import cluster_test  # noqa: E402
 from cluster_test import ClusterTest, alive, select_nothing  # noqa: E402
+from council import CouncilRun  # noqa: E402
+from schedules import STEP_MS, drawn  # noqa: E402
+from trouble import CALM_S, Broken, Harness, expect  # noqa: E402
 
-CALM_S = 120  # within which a job ends once it is left alone; a loaded machine may need much of it
-STEP_MS = 10
 JOB = """
 name = "chaos"
 [data]
@@ -34,7 +33,7 @@ train_samples = 640
 test_samples = 64
 batch = 16
 [model]
-layers = ["flatten", "linear 128 relu", "linear 10"]
+layers = ["flatten", "linear 64 relu", "linear 10"]
 [optimizer]
 lr = 0.05
 momentum = 0.9
@@ -43,127 +42,33 @@ workers = 4
 [evaluate]
 every_s = 3600.0
 """
-FULL_DISK = 300 * 1000  # a checkpoint's file is larger, the file of rounds is not
+FULL_DISK = 150 * 1000  # a checkpoint's file is larger, the file of rounds is not
 NO_LIMIT = resource.RLIM_INFINITY
-# What no process may say, whatever is done to the others.
-NEVER = r"pure virtual|terminate called|(Address|Leak|Thread|UndefinedBehavior)Sanitizer|runtime error:|broken invariant|killed by signal (?!9\b)"
 
 
-@dataclasses.dataclass
-class Fault:
-    after_s: float  # of the one before
-    kind: str       # kill, stop, reset, disk; coordinator: kill of the run itself
-    node: str = ""  # whose process
-    for_s: float = 0
-
-    def __str__(self):
-        return f"after {self.after_s:.2f} s: {self.kind}" + (f" {self.node}" if self.node else "") + (f" for {self.for_s:.2f} s" if self.for_s else "")
-
-
-@dataclasses.dataclass
-class Schedule:
-    seed: int
-    sets: list
-    faults: list
-    end: str  # how the job ends: done; failed, since it lost a shard; killed
-    replays: bool
-
-    def __str__(self):
-        return "\n  ".join([f"seed {self.seed}: {' '.join(self.sets)}; the job is to be {self.end}", *map(str, self.faults)])
-
-    def seconds(self):
-        return sum(fault.after_s + fault.for_s for fault in self.faults)
-
-
-def resets_connections():
-    """Whether this user may reset a connection of others."""
-    return os.geteuid() == 0 and shutil.which("ss") is not None
-
-
-def drawn(seed):
-    draw = random.Random(seed)
-    form = {3: "tree", 6: "shard", 0: "coordinator"}.get(seed % 8, "rounds")
-    sets = ["protocol.name=" + draw.choice(["sync", "backup", "deadline", "coded"]), f"seed={seed}"]
-    if draw.random() < 0.4:
-        sets += ["optimizer.name=adamw", "optimizer.momentum=", "optimizer.lr=0.002"]
-    # Of three processes with workers one is left alone: a job without any worker is over.
-    harmed = draw.sample(["node-1", "node-2", "node-3"], 2)
-    sets.append(f"cluster.shards={draw.choice([1, 2])}")
-    if form == "tree":
-        sets[0] = "protocol.name=sync"
-        return Schedule(seed, [*sets, "protocol.fan_in=2"], [Fault(draw.uniform(0, 1), "kill", harmed[0])], "done", False)
-    if form == "shard":
-        sets[-1:] = ["cluster.shards=4", "cluster.placement=colocated"]
-        return Schedule(seed, sets, [Fault(draw.uniform(0, 1), "kill", harmed[0])], "failed", False)
-    faults, kills = [], 0
-    for _ in range(draw.randrange(2, 6)):
-        kind = draw.choice(["kill", "kill", "stop", "stop", "disk"] + ["reset"] * resets_connections())
-        kills += kind == "kill"
-        if kills > 4:  # the fifth within a minute is the last that is started anew
-            kind = "stop"
-        fault = Fault(draw.uniform(0, 1.2), kind)
-        if kind in ("kill", "stop"):
-            fault.node = draw.choice(harmed)
-        if kind in ("stop", "disk"):
-            fault.for_s = draw.uniform(0.05, 2.5)
-        faults.append(fault)
-    if form == "coordinator":
-        return Schedule(seed, sets, [*faults, Fault(draw.uniform(0, 1), "coordinator")], "killed", False)
-    return Schedule(seed, sets, faults, "done", True)
-
-
-class Broken(Exception):
-    pass
-
-
-class Run:
-    """One run, with all that it says and every process that it had."""
+class Run(Harness):
+    """One `run`, with all that it says and every process that it had."""
 
     def __init__(self, schedule, folder):
-        self.folder, self.schedule = folder, schedule
-        self.job, self.rounds, self.kept = (os.path.join(folder, name) for name in ("job.toml", "rounds.jsonl", "kept"))
-        with open(self.job, "w", encoding="utf-8") as file:
-            file.write(JOB)
-        self.steps = int((schedule.seconds() + 2) * 1000 / STEP_MS)
-        self.settings = [word for one in [*schedule.sets, f"inject.step_ms={STEP_MS}", f"stop.steps={self.steps}"] for word in ("--set", one)]
+        super().__init__(schedule, folder, JOB)
+        self.rounds, self.kept = (os.path.join(folder, name) for name in ("rounds.jsonl", "kept"))
         arguments = ["--nodes", "4", "--json", "--set", f"checkpoint.dir={self.kept}", "--set", "checkpoint.every_steps=25"]
         if schedule.replays:
             arguments += ["--rounds", self.rounds]
-        self.process = subprocess.Popen([cluster_test.TROUPE, "run", self.job, *self.settings, *arguments], stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True, start_new_session=True,
-                                        preexec_fn=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN))
-        self.said, self.pids, self.out = [], {self.process.pid}, ""
-        self.listeners = [threading.Thread(target=self.listen, daemon=True), threading.Thread(target=self.read_result, daemon=True)]
-        for listener in self.listeners:
-            listener.start()
-
-    def listen(self):
-        for line in self.process.stderr:
-            self.said.append(line)
-
-    def read_result(self):
-        self.out = self.process.stdout.read()
-
-    def wait_until(self, what, is_so, seconds=CALM_S):
-        end = time.monotonic() + seconds
-        while not is_so():
-            if time.monotonic() > end:
-                raise Broken(f"not within {seconds} s: {what}")
-            self.look()
-            select_nothing()
-
-    def pause(self, seconds):
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and self.process.poll() is None:
-            self.look()
-            select_nothing()
+        self.begin("env", "--ignore-signal=XFSZ", cluster_test.TROUPE, "run", self.job, *self.settings, *arguments)
 
     def look(self):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             self.pids |= set(ClusterTest.children(self.process))
 
+    def console(self):
+        found = re.search(r"console (\S+)`", "".join(self.said[:20]))
+        return [found[1]] if found else None
+
     def child(self, name):
         """None where it is not there now."""
+        if name == "node-0":
+            return self.process.pid
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             for pid in ClusterTest.children(self.process):
                 with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/cmdline", encoding="utf-8") as words:
@@ -173,8 +78,11 @@ class Run:
 
     def suffer(self, fault):
         self.pause(fault.after_s)
-        if self.process.poll() is not None:
+        if self.schedule.waits_for_copies():
+            self.wait_until("all copies are whole", lambda: self.over() or self.is_whole())
+        if self.over():
             return
+        self.suffered += 1
         if fault.kind == "coordinator":
             self.process.kill()
         elif fault.kind == "disk":
@@ -183,31 +91,32 @@ class Run:
             with contextlib.suppress(ProcessLookupError):
                 resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (NO_LIMIT, NO_LIMIT))
         elif fault.kind == "reset":
-            with contextlib.suppress(subprocess.CalledProcessError, FileNotFoundError):
-                cluster_test.Lanes.reset_one(cluster_test.Lanes, ClusterTest.children(self.process))
+            with contextlib.suppress(FileNotFoundError):
+                self.reset_a_lane(ClusterTest.children(self.process))
         else:
-            self.wait_until(f"a process {fault.node}", lambda: self.child(fault.node) or self.process.poll() is not None)
-            self.harm(self.child(fault.node), fault)
+            tree = "tree" in self.schedule.form
+            self.wait_until(f"a process {fault.node}", lambda: self.child(fault.node) or self.over() or tree)
+            pid = self.child(fault.node)
+            self.harm([pid] if pid else [], fault)
 
-    def harm(self, pid, fault):
-        with contextlib.suppress(ProcessLookupError, TypeError):  # it has ended
-            self.pids.add(pid)
-            os.kill(pid, signal.SIGKILL if fault.kind == "kill" else signal.SIGSTOP)
-            if fault.kind == "stop":
-                self.pause(fault.for_s)
-                os.kill(pid, signal.SIGCONT)
-
-    def end(self):
-        for pid in self.pids:
-            if alive(pid):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-        self.process.wait()
-
-
-def expect(is_so, otherwise):
-    if not is_so:
-        raise Broken(otherwise)
+    def judge(self):
+        schedule, said = self.schedule, "".join(self.said)
+        self.judge_words(said)
+        code = {"done": 0, "failed": 1, "killed": -signal.SIGKILL}[schedule.end]
+        expect(self.process.returncode == code, f"the run ends with {self.process.returncode}, not {code}")
+        if schedule.end == "killed":
+            return
+        result = json.loads(self.out.splitlines()[-1])
+        if schedule.end == "failed":
+            expect(re.search("shard [0-9].* is lost", said) and "shard" in result["error"], f"what was lost is not said: {result['error']}")
+            return
+        expect(result["steps"] == self.steps, f"{result['steps']} steps were made of {self.steps}")
+        newest = tool("checkpoint", "list", self.kept)["checkpoints"]
+        full = f"no checkpoint of step {self.steps}: " in said  # the disk was, up to the end
+        expect(all(each["good"] for each in newest) and (full or newest[-1]["step"] == self.steps), f"the checkpoints are {newest}")
+        if schedule.replays:
+            found = tool("replay", self.job, self.rounds, *self.settings, "--set", "cluster.replicas=1")
+            expect(found["weights_digest"] == result["weights_digest"] and found["version"] == self.steps, f"a replay makes {found}")
 
 
 def tool(*arguments):
@@ -216,61 +125,50 @@ def tool(*arguments):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def judge(run):
-    schedule, said = run.schedule, "".join(run.said)
-    expect(not (found := re.search(f".*({NEVER}).*", said)), f"a process says: {found and found[0]}")
-    code = {"done": 0, "failed": 1, "killed": -signal.SIGKILL}[schedule.end]
-    expect(run.process.returncode == code, f"the run ends with {run.process.returncode}, not {code}")
-    if schedule.end == "killed":
-        return
-    result = json.loads(run.out.splitlines()[-1])
-    if schedule.end == "failed":
-        expect(re.search("shard [0-9].* is lost", said) and "shard" in result["error"], f"what was lost is not said: {result['error']}")
-        return
-    expect(result["steps"] == run.steps, f"{result['steps']} steps were made of {run.steps}")
-    newest = tool("checkpoint", "list", run.kept)["checkpoints"]
-    expect(all(each["good"] for each in newest) and newest[-1]["step"] == run.steps, f"the checkpoints are {newest}")
-    if schedule.replays:
-        found = tool("replay", run.job, run.rounds, *run.settings)
-        expect(found["weights_digest"] == result["weights_digest"] and found["version"] == run.steps, f"a replay makes {found}")
-
-
 def play(schedule):
-    """What is broken, or None."""
+    """What is broken, or None; and how many faults were suffered."""
     with tempfile.TemporaryDirectory(prefix="troupe-chaos-") as folder:
-        run = Run(schedule, folder)
+        run = (CouncilRun if schedule.form == "council" else Run)(schedule, folder)
         try:
-            run.wait_until("the first step", lambda: any(line.startswith("step ") for line in run.said) or run.process.poll() is not None)
+            run.wait_until("the first step", lambda: any(line.startswith("step ") for line in run.said) or run.over())
             for fault in schedule.faults:
                 run.suffer(fault)
-            run.wait_until("the run ends", lambda: run.process.poll() is not None)
-            run.wait_until("its processes end", lambda: not any(map(alive, run.pids)), 30)
-            for listener in run.listeners:
-                listener.join()
-            judge(run)
-            return None
+            run.wait_until("the run ends", run.over)
+            run.wait_until_gone()
+            run.judge()
+            return None, run.suffered
         except Broken as broken:
-            return f"{broken}\n" + "".join(f"    {line}" for line in run.said[-40:] if not line.startswith("step "))
+            return f"{broken}\n" + run.last_words(), run.suffered
         finally:
             run.end()
 
 
+def try_seed(seed):
+    """How many faults were suffered, whether it failed, and what is to be said."""
+    schedule, begin = drawn(seed), time.monotonic()
+    why, suffered = play(schedule)
+    text = f"seed {seed}, {schedule.form}: {suffered} faults, {'passed' if why is None else 'FAILED'}, {time.monotonic() - begin:.1f} s"
+    if why is None:
+        return suffered, False, text
+    text += f"\nTROUPE_FIRST_CHAOS={seed} TROUPE_CHAOS=1 repeats it\n  {schedule}\n  {why}"
+    for length in range(len(schedule.faults)):
+        shorter = dataclasses.replace(schedule, faults=schedule.faults[:length])
+        if schedule.end == "done" and play(shorter)[0] is not None:
+            text += f"  its first {length} faults are enough"
+            break
+    return suffered, True, text
+
+
 def main():
-    first, count = (int(os.environ.get(name, value)) for name, value in (("TROUPE_FIRST_CHAOS", 1), ("TROUPE_CHAOS", 12)))
-    failed = 0
-    for seed in range(first, first + count):
-        schedule, begin = drawn(seed), time.monotonic()
-        why = play(schedule)
-        print(f"seed {seed}: {len(schedule.faults)} faults, {'passed' if why is None else 'FAILED'}, {time.monotonic() - begin:.1f} s", flush=True)
-        if why is None:
-            continue
-        failed += 1
-        print(f"TROUPE_FIRST_CHAOS={seed} TROUPE_CHAOS=1 repeats it\n  {schedule}\n  {why}", flush=True)
-        for length in range(len(schedule.faults)):
-            shorter = dataclasses.replace(schedule, faults=schedule.faults[:length])
-            if schedule.end == "done" and play(shorter) is not None:
-                print(f"  its first {length} faults are enough")
-                break
+    defaults = (("TROUPE_FIRST_CHAOS", 1), ("TROUPE_CHAOS", 56), ("TROUPE_CHAOS_JOBS", 4 * len(os.sched_getaffinity(0))))
+    first, count, side_by_side = (int(os.environ.get(name, value)) for name, value in defaults)
+    faults, failed, begin = 0, 0, time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(side_by_side) as pool:
+        for done in concurrent.futures.as_completed([pool.submit(try_seed, seed) for seed in range(first, first + count)]):
+            suffered, broken, text = done.result()
+            faults, failed = faults + suffered, failed + broken
+            print(text, flush=True)
+    print(f"{faults} faults in {count} jobs, {failed} of which failed; {time.monotonic() - begin:.0f} s, {side_by_side} side by side")
     return 1 if failed else 0
 
 

@@ -6,11 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "protocols/coordinator.hpp"
-#include "protocols/round_rule.hpp"
-#include "protocols/sync_sgd.hpp"
 #include "protocols/tree.hpp"
 #include "protocols/wire/state.hpp"
 #include "tests/protocols/making.hpp"
+#include "tests/protocols/two_phases.hpp"
 
 namespace troupe::protocols {
 namespace {
@@ -19,32 +18,6 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 // -- the lead
-
-std::shared_ptr<lead> sync_lead_from(lead_state from) {
-  return std::make_shared<lead>(
-      std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<sync_sgd>(); }),
-      tree_shape{}, false, std::move(from));
-}
-
-/// Shard 0 leads; holder 1 is its backup.
-replicated_lead first_lead() {
-  return {sync_lead_from, {.holders = {h(0), h(1)}}, 0};
-}
-
-arrival arrived_at(std::uint32_t worker, std::uint64_t clock = 1) {
-  return {.holder = h(0), .push = {.epoch = e(1), .id = {w(worker), {}, {clock}}, .base = v(clock - 1), .samples = 10}};
-}
-
-prepared prepared_by(std::uint32_t holder, const close& round, bool possible = true) {
-  return {h(holder), round.ver, round.decision, possible};
-}
-
-/// Both workers have pushed.
-close proposed_by(replicated_lead& subject) {
-  subject.on(plan_of(1, {0, 1}));
-  subject.on(arrived_at(0));
-  return only<close>(subject.on(arrived_at(1)));
-}
 
 TEST(ReplicatedLead, ClosesAreProposedAndTheRestIsKeptBack) {
   replicated_lead subject = first_lead();
@@ -107,36 +80,6 @@ TEST(ReplicatedLead, ALostBackupIsNotWaitedFor) {
   const close round = proposed_by(subject);
   subject.on(prepared_by(0, round));
   EXPECT_EQ(count<commit_order>(subject.on(holder_down{h(1), "killed"})), 1u);
-}
-
-prepared measured_by(std::uint32_t holder, const close& round, std::uint64_t squares) {
-  prepared out = prepared_by(holder, round);
-  out.squares = {0, squares};
-  return out;
-}
-
-TEST(ReplicatedLead, ACommitHasTheSquaresOfAllShardsAndTheNextCloseThoseOfTheVersionBefore) {
-  replicated_lead subject{sync_lead_from, {.holders = {h(0), h(1), h(2)}}, 0};
-  const close round = proposed_by(subject);
-  EXPECT_EQ(round.squares_before, squared_norm{});
-  subject.on(measured_by(0, round, 5));
-  subject.on(measured_by(2, round, 0)); // a backup
-  subject.on(measured_by(2, round, 9)); // twice is once
-  EXPECT_EQ(std::get<commit_order>(subject.on(measured_by(1, round, 7)).front()).squares, (squared_norm{0, 12}));
-  EXPECT_EQ(subject.newest_record().squares_before, (squared_norm{0, 12}));
-  subject.on(arrived_at(0, 2));
-  EXPECT_EQ(only<close>(subject.on(arrived_at(1, 2))).squares_before, (squared_norm{0, 12}));
-  EXPECT_EQ(subject.record().squares_before, (squared_norm{0, 12})) << "whoever leads next says it, too";
-}
-
-TEST(ReplicatedLead, AShardThatHasTakenOverSaysItsSquaresAnew) {
-  replicated_lead subject{sync_lead_from, {.holders = {h(0), h(1), h(2), h(3)}}, 0}; // 2 and 3 back up 0 and 1
-  const close round = proposed_by(subject);
-  subject.on(measured_by(0, round, 5));
-  subject.on(measured_by(1, round, 7));
-  subject.on(takes_over{h(1), h(3), 0});
-  subject.on(measured_by(1, round, 7));
-  EXPECT_EQ(std::get<commit_order>(subject.on(measured_by(2, round, 0)).front()).squares, (squared_norm{0, 12}));
 }
 
 TEST(ReplicatedLead, ABackupInItsShardsPlaceIsAskedAgain) {
@@ -241,26 +184,6 @@ TEST(ReplicatedLead, ASuccessorThatAbandonsHasHeardItsOrders) {
 
 // -- holders
 
-push push_at_holder(std::uint32_t worker) {
-  return {.epoch = e(1), .id = {w(worker), {}, {1}}, .gradient = t(100 + worker), .samples = 10};
-}
-
-close round_of_two(std::uint64_t decision = 1, std::uint64_t view = 0) {
-  return {.epoch = e(1),
-          .ver = v(1),
-          .contributions = {{{w(0), {}, {1}}, 0.5}, {{w(1), {}, {1}}, 0.5}},
-          .send_to = {w(0), w(1)},
-          .view = view,
-          .decision = decision};
-}
-
-/// Holder 0 is the only shard, holder 1 its backup.
-holder copy_of_shard(std::uint32_t self) {
-  holder out{holder_tree({2, 1, 0, 2})[self]};
-  out.on(plan_of(1, {0, 1}));
-  return out;
-}
-
 TEST(TwoPhases, APrimarySumsUpBeforeItIsPrepared) {
   holder subject = copy_of_shard(0);
   subject.on(push_at_holder(0));
@@ -272,55 +195,6 @@ TEST(TwoPhases, APrimarySumsUpBeforeItIsPrepared) {
   const holder_effects made = subject.on(commit_order{v(1), 1});
   EXPECT_THAT(only<apply_round>(made).sum, ElementsAre(term{t(7), 1}));
   EXPECT_EQ(count<discard>(made), 2u) << "the pushes were kept until now";
-}
-
-holder copy_that_clips(std::uint32_t self) {
-  holder out{holder_tree({.workers = 2, .replicas = 2, .clips = true})[self]};
-  out.on(plan_of(1, {0, 1}));
-  return out;
-}
-
-TEST(TwoPhases, WhatIsClippedIsMeasuredBeforeItIsPreparedAndMadeByTheWholeSumsSquares) {
-  holder subject = copy_that_clips(0);
-  subject.on(push_at_holder(0));
-  subject.on(push_at_holder(1));
-  subject.on(round_of_two());
-  EXPECT_EQ(subject.on(summed{v(1), 1, t(7)}), (holder_effects{measure{v(1), 1, t(7)}}));
-  EXPECT_EQ(subject.on(measured{v(1), 2, {0, 6}}), holder_effects{}) << "of another decision's sum";
-  EXPECT_EQ(subject.on(measured{v(1), 1, {0, 5}}), (holder_effects{send_prepared{{h(0), v(1), 1, true, {0, 5}}}}));
-  EXPECT_EQ(only<apply_round>(subject.on(commit_order{v(1), 1, false, {1, 12}})).round.step.squares, (squared_norm{1, 12}));
-  close again = round_of_two(1, 1); // the next lead decides it again: here it is made
-  EXPECT_EQ(subject.on(again), (holder_effects{send_prepared{{h(0), v(1), 1, true, {0, 5}}}}));
-}
-
-TEST(TwoPhases, ACommitThatWasLostIsInTheNextCloseWithItsSquares) {
-  holder subject = copy_that_clips(0);
-  subject.on(push_at_holder(0));
-  subject.on(push_at_holder(1));
-  subject.on(round_of_two());
-  subject.on(summed{v(1), 1, t(7)});
-  subject.on(measured{v(1), 1, {0, 5}});
-  close next = round_of_two(2, 1);
-  next.ver = v(2);
-  next.squares_before = {0, 12};
-  EXPECT_EQ(only<apply_round>(subject.on(next)).round.step.squares, (squared_norm{0, 12}));
-}
-
-TEST(TwoPhases, ABackupMeasuresForTheDayWhenItIsTheShardAndSaysNothingOfIt) {
-  holder subject = copy_that_clips(1);
-  subject.on(round_of_two());
-  EXPECT_EQ(only<measure>(subject.on(partial{h(0), v(1), t(7), 1})), (measure{v(1), 1, t(7)}));
-  EXPECT_EQ(subject.on(measured{v(1), 1, {0, 5}}), (holder_effects{send_prepared{{h(1), v(1), 1}}}));
-  EXPECT_EQ(only<apply_round>(subject.on(commit_order{v(1), 1, false, {0, 12}})).round.step.squares, (squared_norm{0, 12}));
-  EXPECT_EQ(only<send_prepared>(subject.on(takes_over{h(0), h(1), 1})).prepared.squares, (squared_norm{0, 5}));
-}
-
-TEST(TwoPhases, ASumOfNothingIsNotMeasured) {
-  holder subject = copy_that_clips(0);
-  close round = round_of_two();
-  round.contributions.clear();
-  subject.on(round);
-  EXPECT_EQ(subject.on(summed{v(1), 1, {}}), (holder_effects{send_prepared{{h(0), v(1), 1}}}));
 }
 
 TEST(TwoPhases, NothingIsMadeBeforeTheCommit) {
@@ -402,6 +276,33 @@ TEST(TwoPhases, ANewLeadIsToldAgainWhatIsMade) {
   subject.on(summed{v(1), 1, t(7)});
   subject.on(commit_order{v(1), 1});
   EXPECT_EQ(all<send_prepared>(subject.on(takes_over{h(0), h(2), 1})).front(), (send_prepared{{h(1), v(1), 1}}));
+}
+
+/// A new lead's orders may come before the news that it leads, behind a close of the last one.
+TEST(TwoPhases, AnOlderOrderThatIsRepeatedDoesNotReplaceANewerOne) {
+  holder subject = copy_of_shard(1);
+  close round = round_of_two();
+  round.key = 20;
+  subject.on(round);
+  subject.on(send_order{.ver = v(0), .key = 10, .to = {w(0)}});
+  subject.on(partial{.from = h(0), .ver = v(1), .sum = t(7), .decision = 1});
+  subject.on(commit_order{v(1), 1});
+  const auto served = all<serve>(subject.on(takes_over{h(0), h(1), 1}));
+  ASSERT_EQ(served.size(), 2u);
+  for (const serve& each : served)
+    EXPECT_EQ(each.order.ver, v(1)) << each.order.to.front().value;
+}
+
+/// The lead asks it by its new name; the question may come before the news, and was answered by the old one.
+TEST(TwoPhases, ABackupInItsShardsPlaceSaysAgainWhatIsMade) {
+  holder subject{holder_tree({2, 2, 0, 2})[3]};
+  subject.on(plan_of(1, {0, 1}));
+  subject.on(round_of_two());
+  subject.on(partial{.from = h(1), .ver = v(1), .sum = t(7), .decision = 1});
+  subject.on(commit_order{v(1), 1});
+  subject.on(takes_over{h(0), h(2), 1});
+  EXPECT_THAT(all<send_prepared>(subject.on(round_of_two(1, 1))), ElementsAre(send_prepared{{h(3), v(1), 1}}));
+  EXPECT_THAT(all<send_prepared>(subject.on(takes_over{h(1), h(3), 1})), ElementsAre(send_prepared{{h(1), v(1), 1}}));
 }
 
 TEST(TwoPhases, TheNextCloseSaysThatTheLastOneIsCommitted) {
