@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <utility>
 
 #include <caf/io/middleman.hpp>
 #include <fmt/format.h>
@@ -94,17 +95,21 @@ embedded_cluster::~embedded_cluster() {
   shut_down();
 }
 
-std::vector<ended_child> embedded_cluster::ended_children() {
-  std::vector<ended_child> ended;
+void embedded_cluster::reap() {
   while (auto end = children_.reap()) {
     const auto number = static_cast<std::uint32_t>(std::stoul(end->name.substr(name_prefix.size())));
     const auto words = last_words_file(file(), end->name);
-    if (const auto why = text_of(words); !why.empty())
+    const auto why = text_of(words);
+    if (!why.empty())
       end->how += ": " + why;
     std::filesystem::remove(words); // its successor has its own
-    ended.push_back({number, std::move(end->name), std::move(end->how), end->code > 128});
+    ended_.push_back({number, std::move(end->name), std::move(end->how), end->code > 128, !why.empty()});
   }
-  return ended;
+}
+
+std::vector<ended_child> embedded_cluster::ended_children() {
+  reap();
+  return std::exchange(ended_, {});
 }
 
 void embedded_cluster::shut_down() {
@@ -119,8 +124,7 @@ void embedded_cluster::shut_down() {
   for (int waited = 0; !children_.empty() && waited < patience_ms; waited += tick_ms) {
     if (signals_.wait(tick_ms).interrupted)
       break;
-    while (children_.reap()) {
-    }
+    reap();
   }
   children_.kill_all();
   if (!folder_.empty())

@@ -42,6 +42,7 @@ struct ended_child {
   std::string name;    ///< the node's
   std::string how;     ///< with its last words, if there are any
   bool killed = false; ///< by a signal
+  bool spoke = false;  ///< it had last words
 };
 
 /// A cluster like that of `troupe node`, whose other nodes are children of this process: they join on their own and end with it.
@@ -54,7 +55,7 @@ public:
   const actors::cluster_actor& actor() const { return cluster_; }
   /// 0: nothing listens.
   std::uint16_t port() const { return port_; }
-  /// Children that ended since the last call.
+  /// Children that ended since the last call; after shut_down, those that it waited for too.
   std::vector<ended_child> ended_children();
   /// Whether no child lives.
   bool alone() const { return children_.empty(); }
@@ -64,6 +65,7 @@ public:
   void shut_down();
 
 private:
+  void reap();
   void listen(std::uint16_t port);
   void start_children(const embedded_options& options);
   std::string file() const { return folder_ + "/cluster.toml"; }
@@ -74,6 +76,7 @@ private:
   std::uint16_t port_ = 0;
   std::string folder_; ///< holds the children's cluster file
   child_processes children_;
+  std::vector<ended_child> ended_;
   bool scripts_; ///< children end by themselves once their cluster has, as what they run may have something to finish
 };
 

@@ -106,6 +106,9 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
       });
   client = nullptr;
   cluster.shut_down();
+  for (const auto& child : cluster.ended_children())
+    if (child.spoke) // it ended so late that the job was over first
+      display->on_event(fmt::format("{} {}", child.name, child.how));
   return outcome_of(std::move(result), *display, network);
 }
 

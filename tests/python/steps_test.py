@@ -156,6 +156,23 @@ for i, step in enumerate(loop):
         self.assertFalse([pid for pid in nodes if run_test.alive(pid)])
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("troupe-")], [])
 
+    def test_processes_share_the_cores_unless_the_environment_says_how(self):
+        script = NUMPY + """
+del os.environ["OMP_NUM_THREADS"]
+os.environ.update({"OMP_NUM_THREADS": each for each in sys.argv[1:]})
+for step in troupe.steps(model, samples=1000, test=200, nodes=2):
+    compute(step)
+print("TROUPE_LOOP" in os.environ, open("threads").read(), len(os.sched_getaffinity(0)) // 2 or 1)
+"""
+        script = script.replace("import numpy, troupe", """
+if os.environ.get("TROUPE_NODE"):
+    with open("threads", "w") as out:
+        out.write(os.environ["OMP_NUM_THREADS"])
+import numpy, troupe""")
+        left, given, share = self.run_script(script).split()
+        self.assertEqual((left, given), ("False", share))
+        self.assertEqual(self.run_script(script, "3").split()[1], "3")
+
     def test_two_loops_of_one_script(self):
         out = self.run_script(NUMPY + """
 for epochs in (1, 3):

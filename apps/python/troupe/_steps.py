@@ -15,13 +15,20 @@ _MOST_CACHED = 16
 _loops = 0  # of this process
 
 
-def _command():
+def _threads(nodes):
+    """Of each process, where nobody has said how many: more than cores would slow all of them."""
+    return max(1, len(os.sched_getaffinity(0)) // nodes)
+
+
+def _command(nodes):
     """How this script is started again, as a further process."""
     if not sys.argv or sys.argv[0] in ("", "-") or hasattr(sys, "ps1") or "ipykernel" in sys.modules:
         raise _library.Error("nodes > 1 starts this script again for each further process, and here is no script: take nodes=1, or "
                              "put the loop into a file")
     words = getattr(sys, "orig_argv", None)
-    return [sys.executable, *(words[1:] if words else sys.argv)]
+    settings = [f"{_LOOP}={_loops}"]
+    settings += [f"{name}={_threads(nodes)}" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS") if name not in os.environ]
+    return ["/usr/bin/env", *settings, sys.executable, *(words[1:] if words else sys.argv)]
 
 
 def _array(address, count, dtype=ctypes.c_float):
@@ -275,7 +282,7 @@ def steps(model, *, samples, test, batch=64, nodes=1, workers=None, epochs=1, pr
         binding = _Arrays(model)
     else:
         from . import _torch  # pylint: disable=import-outside-toplevel
-        binding = _torch.Modules(model)
+        binding = _torch.Modules(model, _threads(nodes) if nodes > 1 and "OMP_NUM_THREADS" not in os.environ else None)
     slots = binding.slots()
     described = _library.Model(slots.described, len(slots.names), samples, test)
     keys = {"name": "steps", "data.batch": batch, "stop.epochs": epochs, "cluster.nodes": nodes,
@@ -286,9 +293,7 @@ def steps(model, *, samples, test, batch=64, nodes=1, workers=None, epochs=1, pr
         keys["seed"] = seed
     keys.update(set or {})
     sets = _settings.settings(("protocol", protocol), ("optimizer", optimizer), **keys)
-    program = _command() if nodes > 1 and not node else ()
-    if not node:
-        os.environ[_LOOP] = str(_loops)
+    program = _command(nodes) if nodes > 1 and not node else ()
     handle = _run.Handle(sets=sets, program=program, model=described, node=node, loud=_run.is_loud(progress))
     if node:
         _leave_with_traceback(handle)

@@ -27,8 +27,8 @@ class Modules:
 
     ending = "step.backward(loss)"
 
-    def __init__(self, module):
-        self._module = module
+    def __init__(self, module, threads=None):
+        self._module, self._threads = module, torch.get_num_threads()
         self._parameters = [p for _, p in module.named_parameters()]
         self._buffers = [(name, b) for name, b in module.named_buffers() if b.is_floating_point()]
         for name, tensor in [*module.named_parameters(), *self._buffers]:
@@ -39,6 +39,8 @@ class Modules:
         self._was_training, self._had_grad = module.training, torch.is_grad_enabled()
         self._loop = self._gradients = self._before = None
         self._versions = []
+        if threads is not None:
+            torch.set_num_threads(threads)
         self._hooks = [p.register_hook(self._hook_of(i)) for i, p in enumerate(self._parameters) if p.requires_grad]
 
     def slots(self):
@@ -107,6 +109,7 @@ class Modules:
         self._versions = []
         self._module.train(self._was_training)
         torch.set_grad_enabled(self._had_grad)
+        torch.set_num_threads(self._threads)
 
     def take(self, weights):
         """The final parameters."""
