@@ -42,7 +42,7 @@ MUTANTS = [
     ("ledger.cpp", "newer == incarnation{} || all.size() >= most", "newer == incarnation{}", "more roles than there are have incarnations"),
     ("ledger.cpp", "newer <= known->second)", "newer < known->second)", "an incarnation is given twice"),
     ("ledger.cpp", "(what.shard == holder_id{0} ? 1 : 0)", "1", "every promotion is one of the lead"),
-    ("ledger.cpp", "view != follows || ", "", "views need not follow"),
+    ("ledger.cpp", "(what.view != follows || !takes_place", "(!takes_place", "views need not follow"),
     ("ledger.cpp", "in.gone.size() < roles && ", "", "more holders than there are take places"),
     ("ledger.cpp", "  course.acting[what.shard] = what.by;\n", "", "who acts is not known"),
     ("ledger.cpp", "  course.view = what.view;\n", "", "the view is not known"),
