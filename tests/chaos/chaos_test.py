@@ -25,23 +25,6 @@ from council import CouncilRun  # noqa: E402
 from schedules import STEP_MS, drawn  # noqa: E402
 from trouble import CALM_S, Broken, Harness, expect  # noqa: E402
 
-JOB = """
-name = "chaos"
-[data]
-source = "digits"
-train_samples = 640
-test_samples = 64
-batch = 16
-[model]
-layers = ["flatten", "linear 64 relu", "linear 10"]
-[optimizer]
-lr = 0.05
-momentum = 0.9
-[cluster]
-workers = 4
-[evaluate]
-every_s = 3600.0
-"""
 FULL_DISK = 150 * 1000  # a checkpoint's file is larger, the file of rounds is not
 NO_LIMIT = resource.RLIM_INFINITY
 
@@ -50,7 +33,7 @@ class Run(Harness):
     """One `run`, with all that it says and every process that it had."""
 
     def __init__(self, schedule, folder):
-        super().__init__(schedule, folder, JOB)
+        super().__init__(schedule, folder, "[cluster]\nworkers = 4\n")
         self.rounds, self.kept = (os.path.join(folder, name) for name in ("rounds.jsonl", "kept"))
         arguments = ["--nodes", "4", "--json", "--set", f"checkpoint.dir={self.kept}", "--set", "checkpoint.every_steps=25"]
         if schedule.replays:

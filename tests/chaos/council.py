@@ -12,26 +12,10 @@ import cluster_test
 from schedules import COORDINATORS, WORKERS
 from trouble import Harness, expect
 
-JOB = """
-name = "chaos"
-[data]
-source = "digits"
-train_samples = 640
-test_samples = 64
-batch = 16
-[model]
-layers = ["flatten", "linear 64 relu", "linear 10"]
-[optimizer]
-lr = 0.05
-momentum = 0.9
-[evaluate]
-every_s = 3600.0
-"""
-
 
 class CouncilRun(Harness):
     def __init__(self, schedule, folder):
-        super().__init__(schedule, folder, JOB)
+        super().__init__(schedule, folder)
         self.keepers, self.nodes, self.process = [], {}, None
         self.file = os.path.join(folder, "lab.toml")
         pathlib.Path(self.file).write_text(self.cluster(), encoding="utf-8")

@@ -14,6 +14,21 @@ import cluster_test
 from cluster_test import alive, select_nothing
 from schedules import STEP_MS
 
+JOB = """
+name = "chaos"
+[data]
+source = "digits"
+train_samples = 640
+test_samples = 64
+batch = 16
+[model]
+layers = ["flatten", "linear 64 relu", "linear 10"]
+[optimizer]
+lr = 0.05
+momentum = 0.9
+[evaluate]
+every_s = 3600.0
+"""
 CALM_S = 120  # within which a job ends once it is left alone; a loaded machine may need much of it
 # What no process may say, whatever is done to the others.
 NEVER = r"pure virtual|terminate called|(Address|Leak|Thread|UndefinedBehavior)Sanitizer|runtime error:|broken invariant|killed by signal (?!9\b)"
@@ -29,13 +44,13 @@ def expect(is_so, otherwise):
 
 
 class Harness:
-    """A job's client, and the processes of the job. Subclasses know where these are."""
+    """A job's client, and the processes of the job. Subclasses know where these are. `more`: further tables of its file."""
 
-    def __init__(self, schedule, folder, job):
+    def __init__(self, schedule, folder, more=""):
         self.folder, self.schedule, self.suffered = folder, schedule, 0
         self.job = os.path.join(folder, "job.toml")
         with open(self.job, "w", encoding="utf-8") as file:
-            file.write(job)
+            file.write(JOB + more)
         self.steps = schedule.steps()
         self.settings = [word for one in [*schedule.sets, f"inject.step_ms={STEP_MS}", f"stop.steps={self.steps}"] for word in ("--set", one)]
         self.said, self.pids, self.out = [], set(), ""

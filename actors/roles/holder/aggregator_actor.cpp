@@ -125,12 +125,10 @@ void aggregator_state::broken(const std::string& why) {
 std::optional<kernels::buffer> aggregator_state::sum_up(const protocols::close& round, const protocols::operands<tensor>& sum,
                                                         const std::vector<protocols::holder_id>&) {
   auto span = open_span{setup_.trace, span_kind::sum, setup_.place.self.value, {signed_of(round.ver), std::ssize(sum)}};
-  gathered_terms terms(sum);
-  if (terms.terms.empty())
+  const std::optional<tensor> out = core_.sum_of(sum, setup_.floats);
+  if (!out)
     return std::nullopt;
-  tensor out = setup_.queue->allocate(static_cast<std::size_t>(setup_.floats) * sizeof(float));
-  setup_.queue->enqueue(kernels::weighted_sum{.terms = terms.terms, .y = out.as<float>(), .count = setup_.floats});
-  pending_.push_back({.ver = round.ver, .terms = std::move(terms.tensors), .mark = core_.held.mark()});
+  pending_.push_back({.ver = round.ver, .mark = core_.held.mark()});
   watch_.begin(&*self_, *setup_.queue);
   setup_.queue->notify([me = holder_control{self_}, ver = round.ver, span = std::move(span)] {
     span.end();

@@ -83,7 +83,6 @@ public:
 private:
   struct pending_sum {
     protocols::version ver;
-    std::vector<kernels::buffer> terms;
     std::uint64_t mark = 0; ///< of core_.held
   };
 

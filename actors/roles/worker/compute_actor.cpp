@@ -192,7 +192,7 @@ void compute_state::part_done() {
   }
   if (++parts_done_ < request_.parts.size())
     enqueue_part();
-  else if (clip_norm_ > 0 && (request_.own || clips_pushes_) && inputs_)
+  else if (is_clipped() && inputs_)
     copy_to_measure();
   else if (inputs_ && summing && !request_.own) // the sum is read at once; the replica's step is enqueued behind it
     notify({.step = request_.step, .summed = true});
@@ -217,7 +217,7 @@ void compute_state::finish() {
   if (done_.counted > 0)
     done_.loss /= static_cast<double>(done_.counted);
   gradient_ = {};
-  if (request_.own || clips_pushes_)
+  if (is_clipped())
     done_.squares = squares_of((on_host_ ? on_host_ : done_.gradients).as<const float>(), replica_.ranges(), clip_norm_);
   done_.compute_ns = steady_ns() - started_ns_;
   self_->doing.enter("idle");

@@ -64,6 +64,8 @@ private:
   void write_copied();
   void enqueue_part();
   void part_done();
+  /// Whether the step's gradient is clipped by its own norm.
+  bool is_clipped() const { return clip_norm_ > 0 && (request_.own || clips_pushes_); }
   void copy_to_measure();
   void finish();
   void sum_done();
