@@ -30,10 +30,6 @@ protocols::squared_norm squares_of(const float* gradient, const std::vector<upda
   return out;
 }
 
-double clip_factor(const optimizer_spec& spec, const protocols::squared_norm& squares) {
-  return squares == protocols::squared_norm{} ? 1 : protocols::clip_factor(spec.clip_norm, squares);
-}
-
 std::vector<kernels::term> times(double factor, std::vector<kernels::term> terms) {
   for (auto& term : terms)
     term.weight *= factor;

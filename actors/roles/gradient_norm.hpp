@@ -15,9 +15,6 @@ namespace troupe::actors {
 /// bits do not depend on where the flat array is cut.
 protocols::squared_norm squares_of(const float* gradient, const std::vector<update_range>& ranges, double clip_norm);
 
-/// What a gradient of these squares is to be multiplied by: 1 if they are none.
-double clip_factor(const optimizer_spec& spec, const protocols::squared_norm& squares);
-
 /// The terms times a factor.
 std::vector<kernels::term> times(double factor, std::vector<kernels::term> terms);
 

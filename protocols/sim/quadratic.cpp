@@ -92,8 +92,6 @@ squared_norm squares_under(const quadratic_options& how, std::span<const double>
 }
 
 void clip(const quadratic_options& how, numbers& g, const squared_norm& squares) {
-  if (squares == squared_norm{})
-    return;
   const double factor = clip_factor(how.clip_norm, squares);
   for (double& each : g)
     each *= factor;

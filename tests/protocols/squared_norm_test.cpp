@@ -57,6 +57,7 @@ TEST(SquaredNorm, WhatIsNoNumberCountsAsVeryMuch) {
 
 TEST(SquaredNorm, AFactorBringsALargeGradientToTheLargestNormAndLeavesASmallOne) {
   EXPECT_DOUBLE_EQ(clip_factor(2, sum_of({0.9})), 1);
+  EXPECT_EQ(clip_factor(0, {}), 1) << "nothing is clipped";
   EXPECT_DOUBLE_EQ(clip_factor(2, sum_of({16})), 2 / (8 + 1e-6)) << "the norm is 4 times 2";
   EXPECT_DOUBLE_EQ(clip_factor(1e-6, sum_of({1})), 0.5) << "PyTorch adds 1e-6 to the norm";
 }

@@ -38,7 +38,7 @@ void shard_step::begin(const protocols::close& round) {
   if (how.method == kind::optimizer) {
     auto epochs = static_cast<double>(round.samples_before) / static_cast<double>(data_size_);
     optimizer_.begin_step(learning_rate(spec_, epochs, static_cast<int>(round.workers)) * how.lr_scale);
-    clip_ = round.compensate.lambda != 0 ? 1 : clip_factor(spec_, how.squares);
+    clip_ = round.compensate.lambda != 0 ? 1 : protocols::clip_factor(spec_.clip_norm, how.squares);
   } else if (how.method == kind::outer) {
     if (!outer_)
       begin_outer(how.lr, how.momentum, how.nesterov);
@@ -143,7 +143,7 @@ void shard_step::apply_linear(const std::vector<kernels::term>& terms, const pro
 kernels::buffer shard_step::compensated(const float* gradient, const float* p, const float* backup,
                                         const protocols::close& round) {
   const auto& how = round.compensate;
-  const double clip = clip_factor(spec_, round.step.squares);
+  const double clip = protocols::clip_factor(spec_.clip_norm, round.step.squares);
   auto bytes = static_cast<std::size_t>(count_) * sizeof(float);
   if (how.adaptive && !mean_square_) {
     mean_square_ = queue_.allocate(bytes);

@@ -62,7 +62,7 @@ const kernels::buffer& replica::parameters_for(const local_update& how) {
 
 void replica::step(const kernels::buffer& gradient, const local_update& how) {
   const auto& point = ahead_ ? ahead_ : own_;
-  const double clip = clip_factor(spec_, how.squares);
+  const double clip = protocols::clip_factor(spec_.clip_norm, how.squares);
   std::vector<kernels::term> terms{{gradient.as<const float>(), clip}};
   if (how.proximal != 0) {
     terms.push_back({point.as<const float>(), how.proximal});
