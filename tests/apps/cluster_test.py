@@ -355,19 +355,25 @@ class Lanes(ClusterTest):
         subprocess.run(["ss", "-K", "src", own, "dst", other], capture_output=True, check=True)
         return (own, other) not in self.sockets(children)
 
-    def setUp(self):
-        super().setUp()
-        random.seed(SEED)
+    @staticmethod
+    def cannot_reset():
+        """Why this user cannot reset a connection of others, or ""."""
         if shutil.which("ss") is None:
-            self.skipTest("no ss: apt-get install iproute2")
+            return "no ss: apt-get install iproute2"
         with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
             port = client.getsockname()[1]
             subprocess.run(["ss", "-K", "src", f"127.0.0.1:{port}"], capture_output=True, check=False)
             try:
                 client.sendall(b"x")
-                self.skipTest("this kernel or user cannot reset a connection of others")
+                return "this kernel or user cannot reset a connection of others"
             except OSError:
-                pass
+                return ""
+
+    def setUp(self):
+        super().setUp()
+        random.seed(SEED)
+        if why := self.cannot_reset():
+            self.skipTest(why)
 
     def test_every_protocol_goes_on_as_if_nothing_had_been(self):
         # Steps of 20 ms, so that a job lasts while its lanes are reset; as many of them as the quiet run makes.
