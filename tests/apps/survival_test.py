@@ -8,12 +8,12 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 import time
 import unittest
 
 import cluster_test
+import connections
 from bootstrap_test import BootstrapTest
 from cluster_test import DEADLINE_S, JOB, select_nothing
 
@@ -192,16 +192,16 @@ class Connections(SurvivalTest):
 
     def setUp(self):
         super().setUp()
-        if why := cluster_test.Lanes.cannot_reset():
+        if why := connections.cannot_reset():
             self.skipTest(why)
 
     def reset(self, run):
         """Until there is none of before."""
-        old = set(cluster_test.Lanes.sockets([run.pid]))
+        old = set(connections.sockets([run.pid]))
         self.assertTrue(old)
         for own, other in old:
-            subprocess.run(["ss", "-K", "src", own, "dst", other], capture_output=True, check=True)
-        self.assertFalse(old & set(cluster_test.Lanes.sockets([run.pid])))
+            connections.reset(own, other)
+        self.assertFalse(old & set(connections.sockets([run.pid])))
 
     def test_a_client_comes_back_over_a_new_connection(self):
         alone = self.run_job("--nodes", "3", job=SLOW)
