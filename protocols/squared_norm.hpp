@@ -34,8 +34,8 @@ struct squared_norm {
   double norm() const { return std::sqrt(std::ldexp(static_cast<double>(high), 16) + std::ldexp(static_cast<double>(low), -48)); }
 };
 
-/// What a gradient of these squares is multiplied by, so that its norm is at most `largest`: as by PyTorch's clip_grad_norm_. 1 where
-/// there are none: then nothing is clipped, and `largest` may be 0.
+/// What a gradient of these squares is multiplied by, so that its norm is at most `largest`: as by PyTorch's clip_grad_norm_. 1
+/// where there are none: then nothing is clipped, and `largest` may be 0.
 inline double clip_factor(double largest, const squared_norm& squares) {
   if (squares == squared_norm{})
     return 1;

@@ -66,7 +66,7 @@ connection::connection(asio::ip::tcp::socket socket, const lane_options& options
                    *tls, descriptor_, as == wire::hello::role::dials ? tls_session::role::dials : tls_session::role::accepts)),
       options_(options), hub_(hub), as_(as), address_(remote_address(socket_)), greeting_limit_(socket_.get_executor()),
       reader_(greeting_limits()) {
-  tune(socket_);
+  tune(socket_, options_.window_bytes);
 }
 
 // -- opening

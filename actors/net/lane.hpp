@@ -59,7 +59,10 @@ struct lane_options {
   bool listens = true;            ///< false: it only connects, as the lowest of a job's nodes does
   std::size_t max_payload_bytes = 64U << 20U; ///< a frame that claims more closes its lane before anything is allocated
   std::size_t credit_bytes = 64U << 20U; ///< unsent bytes above which a decentralized worker skips the peer; see who_is_behind
-  std::string congestion = "";           ///< TCP congestion control ("cubic", "bbr"); empty: the system's default
+  /// Of what is not sent yet the kernel holds no more, and a batch has no more: what waits is overtaken by what is urgent. A
+  /// partition that takes more than 2 ms is cut. SIZE_MAX: the kernel decides, and nothing is cut.
+  std::size_t window_bytes = 128U << 10U;
+  std::string congestion = ""; ///< TCP congestion control ("cubic", "bbr"); empty: the system's default
   std::chrono::milliseconds handshake_timeout{5000};
   std::chrono::milliseconds patience{5000}; ///< how long a lane whose connection broke may take to come back
   /// With certificates, lanes speak TLS 1.3 with peers of the same authority; without, plain TCP.

@@ -7,8 +7,50 @@
 #include <utility>
 
 #include "kernels/assert.hpp"
+#include "protocols/overloaded.hpp"
 
 namespace troupe::actors::net {
+namespace {
+
+namespace wire = protocols::wire;
+
+// Of the positions in a tensor; wire::range.
+constexpr std::size_t unit_bytes = 16 * sizeof(float);
+
+/// The range of a message that may travel as several, each with a part of it: a receiver joins them by their places.
+wire::range* range_of(wire::message& msg) {
+  return std::visit(overloaded{[](wire::push_part& part) { return &part.where; },
+                               [](wire::params_part& part) { return &part.where; },
+                               [](wire::partial_part& part) { return &part.where; },
+                               [](wire::peer_part& part) { return &part.where; }, [](auto&) -> wire::range* { return nullptr; }},
+                    msg);
+}
+
+outgoing encoded(const wire::decoded& what, const kernels::buffer& payload, std::span<const std::byte> part) {
+  auto frame = wire::encode(what.body, part, what.received);
+  TROUPE_ASSERT(frame);
+  return {*std::move(frame), payload};
+}
+
+/// The first `bytes` of a partition and the rest; nothing if it cannot be cut.
+std::optional<std::pair<outgoing, outgoing>> cut(const outgoing& whole, std::size_t bytes) {
+  const auto table = wire::parse_table(whole.frame.head_bytes(), {});
+  TROUPE_ASSERT(table && *table);
+  auto head = wire::decode_head(whole.frame.head_bytes().subspan((*table)->table_bytes), (*table)->payload_bytes);
+  TROUPE_ASSERT(head);
+  auto* const message = std::get_if<wire::message>(&head->body);
+  wire::range* const where = message != nullptr ? range_of(*message) : nullptr;
+  if (where == nullptr)
+    return {};
+  const wire::range all = *where;
+  const auto middle = all.begin + static_cast<std::int64_t>(bytes / sizeof(float));
+  where->end = middle;
+  auto first = encoded(*head, whole.payload, whole.frame.payload.first(bytes));
+  *where = {middle, all.end};
+  return std::pair{std::move(first), encoded(*head, whole.payload, whole.frame.payload.subspan(bytes))};
+}
+
+} // namespace
 
 void send_queue::push(int priority, outgoing frame) {
   bytes_ += frame.bytes();
@@ -17,13 +59,12 @@ void send_queue::push(int priority, outgoing frame) {
 
 std::span<const std::span<const std::byte>> send_queue::gather() {
   if (batch_.empty()) {
-    for (std::size_t bytes = 0; bytes < batch_bytes && batch_.size() < batch_frames;) {
+    for (std::size_t bytes = 0; bytes < batch_bytes_ && batch_.size() < batch_frames;) {
       if (again_.empty() && waiting_.empty())
         break;
       auto& from = again_.empty() ? waiting_.begin()->second : again_;
-      bytes += from.front().bytes();
-      batch_.push_back(std::move(from.front()));
-      from.pop_front();
+      batch_.push_back(take(from));
+      bytes += batch_.back().bytes();
       if (&from != &again_ && from.empty())
         waiting_.erase(waiting_.begin());
     }
@@ -38,6 +79,20 @@ std::span<const std::span<const std::byte>> send_queue::gather() {
         spans_.push_back(part.subspan(gone));
     }
   return spans_;
+}
+
+/// The first of those that wait, or a piece of it. What has a number already is not cut.
+outgoing send_queue::take(std::deque<outgoing>& from) {
+  const auto piece = std::max(piece_bytes_ / unit_bytes, std::size_t{1}) * unit_bytes;
+  if (&from != &again_ && from.front().frame.payload.size() > piece)
+    if (auto parts = cut(from.front(), piece)) {
+      bytes_ += parts->first.bytes() + parts->second.bytes() - from.front().bytes(); // another head
+      from.front() = std::move(parts->second);
+      return std::move(parts->first);
+    }
+  auto out = std::move(from.front());
+  from.pop_front();
+  return out;
 }
 
 std::vector<outgoing> send_queue::consume(std::size_t bytes) {

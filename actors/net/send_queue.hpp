@@ -26,13 +26,18 @@ struct outgoing {
 
 /// Lower priorities first; within one, first in first out.
 ///
-/// A gathered batch is committed: frames pushed later go after it, even urgent ones. So batches are kept small. The order in
-/// which frames are committed is their number in the session: 0, 1, 2, ... What is written stays here until the peer has counted
-/// it.
+/// A gathered batch is committed: frames pushed later go after it, even urgent ones. So batches are kept small, and a partition
+/// of a tensor that is longer than a piece is cut when its turn comes: the rest waits on, under the same key. The order in which
+/// frames are committed is their number in the session: 0, 1, 2, ... What is written stays here until the peer has counted it.
 class send_queue {
 public:
-  /// A batch is closed once it has this many bytes (its last frame may exceed them) or frames.
-  static constexpr std::size_t batch_bytes = 256U << 10U, batch_frames = 32;
+  /// A batch is closed once it has `batch_bytes` (its last frame may exceed them) or this many frames.
+  static constexpr std::size_t batch_frames = 32;
+
+  explicit send_queue(std::size_t batch_bytes = 256U << 10U) : batch_bytes_(batch_bytes) {}
+
+  /// What is gathered from now on has payloads of at most so many bytes, if they are partitions of tensors. At least 64.
+  void cut_at(std::size_t bytes) { piece_bytes_ = bytes; }
 
   void push(int priority, outgoing frame);
 
@@ -55,8 +60,9 @@ public:
   std::size_t bytes() const { return bytes_; }
 
 private:
-  void commit(outgoing frame);
+  outgoing take(std::deque<outgoing>& from);
 
+  std::size_t batch_bytes_, piece_bytes_ = SIZE_MAX;
   std::map<int, std::deque<outgoing>> waiting_; // no empty deques
   std::deque<outgoing> again_;                  // numbered, to be written again
   std::deque<outgoing> batch_;

@@ -2,6 +2,7 @@
 // From one connection to the next.
 #include "actors/net/session.hpp"
 
+#include <algorithm>
 #include <climits>
 #include <stdexcept>
 #include <utility>
@@ -19,7 +20,16 @@ namespace wire = protocols::wire;
 // A peer that only listens hears of what has come after this much, so that it need not keep more.
 constexpr std::size_t silent_bytes = 1U << 20U;
 
+// An urgent message waits for the piece that is under way, and for no more of its partition.
+constexpr std::chrono::milliseconds time_of_piece{2};
+constexpr std::size_t least_piece = 64U << 10U, first_piece = 256U << 10U;
+// More at once is not written anyway.
+constexpr std::size_t most_of_batch = 256U << 10U;
+
 } // namespace
+
+session::session(node_id peer, std::uint64_t number, std::uint32_t life, std::size_t window_bytes)
+    : peer_(peer), number_(number), life_(life), queue_(std::min(window_bytes, most_of_batch)), cuts_(window_bytes != SIZE_MAX) {}
 
 void session::send(wire::content body, kernels::buffer payload, int priority) {
   unsaid_bytes_.store(0, std::memory_order_relaxed);
@@ -49,6 +59,8 @@ std::optional<std::span<const std::span<const std::byte>>> session::next_for(con
     const std::lock_guard lock(mutex_);
     TROUPE_ASSERT(writer_ == &by);
     if (carrier_.get() == &by) {
+      if (cuts_)
+        queue_.cut_at(std::max(rate_.in(time_of_piece).value_or(first_piece), least_piece));
       const auto parts = queue_.gather();
       if (!parts.empty() || by.holds_back())
         return parts;
@@ -64,7 +76,10 @@ std::size_t session::wrote(std::size_t bytes) {
   std::vector<outgoing> done; // returned to its pool without the lock
   const std::lock_guard lock(mutex_);
   done = queue_.consume(bytes);
-  return queue_.bytes();
+  const auto waiting = queue_.bytes();
+  if (waiting > 0 || rate_.measures())
+    rate_.took(bytes, waiting > 0, std::chrono::steady_clock::now());
+  return waiting;
 }
 
 void session::stopped(const connection& by) {

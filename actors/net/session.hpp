@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "actors/net/delivery_rate.hpp"
 #include "actors/net/lane.hpp"
 #include "actors/net/send_queue.hpp"
 
@@ -25,8 +26,8 @@ class connection;
 /// `writer`, from the call that makes it so to `stopped`. The last one may still be busy when the next begins to carry.
 class session {
 public:
-  /// `number` is drawn by the node that dials; `life` is the peer's.
-  session(node_id peer, std::uint64_t number, std::uint32_t life) : peer_(peer), number_(number), life_(life) {}
+  /// `number` is drawn by the node that dials; `life` is the peer's. `window_bytes`: lane_options.
+  session(node_id peer, std::uint64_t number, std::uint32_t life, std::size_t window_bytes);
 
   node_id peer() const { return peer_; }
   std::uint64_t number() const { return number_; }
@@ -78,6 +79,8 @@ private:
 
   mutable std::mutex mutex_; // guards what follows
   send_queue queue_;
+  delivery_rate rate_;
+  const bool cuts_;
   std::shared_ptr<connection> carrier_; // null: being dialed again
   const connection* writer_ = nullptr;
   bool spoke_ = false; // since the last beat

@@ -46,6 +46,8 @@ net::lane_options lane_options_of(const node_options& where, std::uint32_t numbe
   out.security = where.security;
   out.names = names;
   out.credit_bytes = where.credit_bytes;
+  out.window_bytes = where.window_bytes;
+  out.congestion = where.congestion;
   return out;
 }
 

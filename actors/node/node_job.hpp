@@ -38,6 +38,8 @@ struct node_options {
   extensions added = {};                          ///< to this program
   std::shared_ptr<metrics_registry> metrics = {}; ///< for the counts of its lanes; may be null
   std::size_t credit_bytes = net::lane_options{}.credit_bytes;             ///< of each of its lanes
+  std::size_t window_bytes = net::lane_options{}.window_bytes;             ///< likewise; see net::lane_options
+  std::string congestion{};                                                ///< likewise
   std::function<void(const std::string&)> say = [](const std::string&) {}; ///< writes to its log; on any thread
   std::function<void(const std::string&)> refused = [](const std::string&) {
   }; ///< reports refused connections (lane.hpp); on any thread

@@ -2,7 +2,11 @@
 // setsockopt and its kin, in one place.
 #include "actors/sockets/socket_options.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -22,9 +26,10 @@ void set(int descriptor, int level, int option, int value) {
 
 } // namespace
 
-void tune(boost::asio::ip::tcp::socket& socket) {
+void tune(boost::asio::ip::tcp::socket& socket, std::size_t window_bytes) {
   const int descriptor = socket.native_handle();
   set(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(std::min<std::size_t>(window_bytes, INT_MAX)));
   set(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, 3);
   set(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, 3);
@@ -36,6 +41,11 @@ void set_congestion(int descriptor, const std::string& name) {
   if (!name.empty()
       && ::setsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) != 0)
     throw std::system_error(errno, std::generic_category(), fmt::format("TCP congestion control \"{}\"", name));
+}
+
+std::vector<std::string> congestion_controls() {
+  std::ifstream names("/proc/sys/net/ipv4/tcp_available_congestion_control");
+  return {std::istream_iterator<std::string>(names), {}};
 }
 
 void listen_at(boost::asio::ip::tcp::acceptor& acceptor, const std::string& host, std::uint16_t port,

@@ -202,19 +202,23 @@ int bench_steps(const bench_options& options) {
 
 /// A lane, a bare socket and CAF's own messages side by side: the header names the figure of each column.
 void print_lanes(const std::vector<actors::net::lane_row>& lanes, const std::vector<caf_row>& caf) {
-  std::vector<std::vector<std::string>> rows{
-      {"bytes", "lane GB/s", "bare GB/s", "ratio", "TLS GB/s", "CAF GB/s", "lane us", "bare us", "ratio", "TLS us", "CAF us"}};
+  std::vector<std::vector<std::string>> rows{{"bytes", "lane GB/s", "bare GB/s", "ratio", "TLS GB/s", "open GB/s", "CAF GB/s",
+                                              "lane us", "bare us", "ratio", "TLS us", "CAF us", "urgent ms", "open ms"}};
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     const actors::net::lane_row& lane = lanes[i];
     rows.push_back({fmt::format("{}", lane.bytes), fmt::format("{:.3f}", lane.lane_gbps), fmt::format("{:.3f}", lane.bare_gbps),
                     fmt::format("{:.2f}", lane.lane_gbps / lane.bare_gbps), fmt::format("{:.3f}", lane.tls_gbps),
-                    fmt::format("{:.3f}", caf[i].gbps), fmt::format("{:.1f}", lane.lane_rtt_us),
-                    fmt::format("{:.1f}", lane.bare_rtt_us), fmt::format("{:.2f}", lane.lane_rtt_us / lane.bare_rtt_us),
-                    fmt::format("{:.1f}", lane.tls_rtt_us), fmt::format("{:.1f}", caf[i].rtt_us)});
+                    fmt::format("{:.3f}", lane.open_gbps), fmt::format("{:.3f}", caf[i].gbps),
+                    fmt::format("{:.1f}", lane.lane_rtt_us), fmt::format("{:.1f}", lane.bare_rtt_us),
+                    fmt::format("{:.2f}", lane.lane_rtt_us / lane.bare_rtt_us), fmt::format("{:.1f}", lane.tls_rtt_us),
+                    fmt::format("{:.1f}", caf[i].rtt_us), fmt::format("{:.2f}", lane.urgent_ms),
+                    fmt::format("{:.2f}", lane.open_urgent_ms)});
   }
   fmt::print(
       "{}\nOne way with many in flight, then there and back one at a time; a large message goes over a lane as partitions of "
-      "4 MiB,\nover CAF as one string. TLS: a lane with certificates.\n",
+      "4 MiB,\nover CAF as one string. TLS: a lane with certificates. Open: one without a window. Urgent: a small message there "
+      "and back while\n"
+      "such a message is sent.\n",
       table(rows));
 }
 
@@ -265,7 +269,10 @@ int bench_lanes(const bench_options& options) {
                      {"lane_rtt_us", lanes[i].lane_rtt_us},
                      {"bare_rtt_us", lanes[i].bare_rtt_us},
                      {"tls_rtt_us", lanes[i].tls_rtt_us},
-                     {"caf_rtt_us", caf[i].rtt_us}});
+                     {"caf_rtt_us", caf[i].rtt_us},
+                     {"open_gbps", lanes[i].open_gbps},
+                     {"urgent_ms", lanes[i].urgent_ms},
+                     {"open_urgent_ms", lanes[i].open_urgent_ms}});
   print_json({{"sizes", std::move(sizes)}});
   return exit_done;
 }

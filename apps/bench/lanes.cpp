@@ -34,12 +34,12 @@ namespace wire = protocols::wire;
 constexpr std::size_t partition_bytes = 4U << 20U;
 
 /// The transport of a trial.
-enum class way : std::uint8_t { bare, lane, tls };
+enum class way : std::uint8_t { bare, lane, tls, open };
 
 /// What both processes do next: `messages` of `bytes` bytes each, one way or there and back.
 struct trial {
   std::size_t bytes = 0, messages = 0;
-  bool echo = false;
+  bool echo = false, urgent = false; ///< `urgent`: one that is asked for once the first part has come
   way over = way::bare;
   std::size_t parts() const { return std::max<std::size_t>(1, bytes / partition_bytes); }
 };
@@ -113,6 +113,9 @@ std::array<int, 2> tcp_pair(const std::string& congestion) {
 
 // -- lanes
 
+/// Small messages: all has come; ask for an urgent one; that one; its answer.
+enum class word : std::uint64_t { done, go, urgent, answer };
+
 /// Either end of the lane. What comes is placed at its range in one buffer; answers are sent from the hub's thread, as the
 /// bare peer answers from the thread that read.
 class lane_end final : public lane_handler {
@@ -122,15 +125,16 @@ public:
   void begin(const trial& next) {
     const std::lock_guard lock(mutex_);
     trial_ = next;
-    parts_come_ = 0;
-    done_ = false;
+    bytes_come_ = 0;
+    answered_ = !next.urgent;
+    done_ = all_has_come_ = false;
   }
   void send_message() {
     for (std::size_t i = 0; i < trial_.parts(); ++i) {
       const std::size_t bytes = trial_.bytes / trial_.parts();
       const auto begin = static_cast<std::int64_t>(i * bytes / sizeof(float));
       const wire::range where{begin, begin + static_cast<std::int64_t>(bytes / sizeof(float))};
-      hub->send(other, wire::push_part{{}, {}, {}, where}, memory_.slice(i * bytes, bytes), 0);
+      hub->send(other, wire::push_part{{}, {}, {}, where}, memory_.slice(i * bytes, bytes), 1);
     }
   }
   void wait_up() {
@@ -150,25 +154,51 @@ public:
   kernels::buffer place(node_id, const wire::message& head, std::size_t bytes) override {
     return memory_.slice(static_cast<std::size_t>(std::get<wire::push_part>(head).where.begin) * sizeof(float), bytes);
   }
-  void on_message(node_id, wire::message msg, kernels::buffer) override {
-    if (!std::holds_alternative<wire::push_part>(msg)) // the peer has everything
-      return set(done_);
-    ++parts_come_;
-    const bool message_complete = parts_come_ % trial_.parts() == 0;
-    const bool all = parts_come_ == trial_.parts() * trial_.messages;
+  void on_message(node_id, wire::message msg, kernels::buffer payload) override {
+    if (const auto* small = std::get_if<wire::addressed<protocols::drop_order>>(&msg))
+      return hear(static_cast<word>(small->message.id.clock.value));
+    if (trial_.urgent && bytes_come_ == 0)
+      say(word::go);
+    bytes_come_ += payload.bytes(); // a lane may cut a part
+    const bool message_complete = bytes_come_ % trial_.bytes == 0;
+    const bool all = bytes_come_ == trial_.bytes * trial_.messages;
     if (trial_.echo && message_complete && (is_peer || !all))
       send_message();
     else if (trial_.echo && all)
       set(done_);
     else if (all)
-      hub->send(other, wire::addressed<protocols::drop_order>{}, {}, 0);
+      say(word::done);
   }
+  /// From the request to the answer, of the last trial with an urgent message.
+  double urgent_s() const { return std::chrono::duration<double>(urgent_took_).count(); }
 
   std::unique_ptr<lane_hub> hub;
   node_id other;
   bool is_peer = false; ///< the forked peer
 
 private:
+  void say(word what) {
+    hub->send(other, wire::addressed<protocols::drop_order>{{}, {{{}, {}, {static_cast<std::uint64_t>(what)}}}}, {}, 0);
+  }
+  void hear(word what) {
+    const auto now = std::chrono::steady_clock::now();
+    switch (what) {
+    case word::done:
+      all_has_come_ = true;
+      break;
+    case word::go:
+      asked_at_ = now;
+      return say(word::urgent);
+    case word::urgent:
+      return say(word::answer);
+    case word::answer:
+      urgent_took_ = now - asked_at_;
+      answered_ = true;
+      break;
+    }
+    if (answered_ && all_has_come_)
+      set(done_);
+  }
   void set(bool& flag) {
     const std::lock_guard lock(mutex_);
     flag = true;
@@ -177,50 +207,62 @@ private:
 
   const kernels::buffer memory_;
   trial trial_;
-  std::size_t parts_come_ = 0; // used on the hub's thread, except by `begin`, when nothing is under way
+  // Used on the hub's thread, except by `begin`, when nothing is under way.
+  std::size_t bytes_come_ = 0;
+  bool answered_ = true, all_has_come_ = false;
+  std::chrono::steady_clock::time_point asked_at_{};
+  std::chrono::steady_clock::duration urgent_took_{};
   std::mutex mutex_;
   std::condition_variable changed_;
   bool up_ = false, done_ = false;
 };
 
-std::shared_ptr<lane_end> open_end(std::uint32_t id, const kernels::buffer& memory, const std::string& congestion,
-                                   const security& files) {
+std::shared_ptr<lane_end> open_end(std::uint32_t id, const kernels::buffer& memory, const lane_bench_options& of, way over) {
   auto end = std::make_shared<lane_end>(memory);
   end->other = node_id{1 - id};
   end->is_peer = id == 1;
   lane_options options;
   options.self = node_id{id};
-  options.congestion = congestion;
-  options.security = files;
+  options.congestion = of.congestion;
+  if (over == way::tls)
+    options.security = of.files;
+  if (over == way::open)
+    options.window_bytes = SIZE_MAX;
   end->hub = lane_hub::open(options, end);
   return end;
 }
 
-/// One process's ends of the plain lane and, with certificates, of the other one.
+/// One process's ends of the plain lane, of one without a window and, with certificates, of one that speaks TLS.
 class lane_ends {
 public:
-  lane_ends(std::uint32_t id, const kernels::buffer& memory, const lane_bench_options& options)
-      : plain_(open_end(id, memory, options.congestion, {})),
-        tls_(options.files.enabled() ? open_end(id, memory, options.congestion, options.files) : nullptr) {}
+  lane_ends(std::uint32_t id, const kernels::buffer& memory, const lane_bench_options& of)
+      : ends_{{open_end(id, memory, of, way::lane), of.files.enabled() ? open_end(id, memory, of, way::tls) : nullptr,
+               open_end(id, memory, of, way::open)}} {}
 
-  lane_end& end_for(const trial& next) const { return next.over == way::tls ? *tls_ : *plain_; }
-  /// Both ports; 0 for a missing lane.
-  std::array<std::uint16_t, 2> ports() const { return {plain_->hub->port(), tls_ ? tls_->hub->port() : std::uint16_t{0}}; }
-  void connect(const std::array<std::uint16_t, 2>& ports) const {
+  lane_end& end_for(const trial& next) const {
+    return *ends_[next.over == way::bare ? 0 : static_cast<std::size_t>(next.over) - 1];
+  }
+  /// 0 for a missing lane.
+  std::array<std::uint16_t, 3> ports() const {
+    std::array<std::uint16_t, 3> out{};
+    std::ranges::transform(ends_, out.begin(), [](const auto& end) { return end ? end->hub->port() : std::uint16_t{0}; });
+    return out;
+  }
+  void connect(const std::array<std::uint16_t, 3>& ports) const {
     for (std::size_t i = 0; i < ports.size(); ++i)
-      if (lane_end* const end = i == 0 ? plain_.get() : tls_.get()) {
+      if (const auto& end = ends_[i]) {
         end->hub->connect(node_id{1}, "127.0.0.1", ports[i], std::chrono::seconds(10));
         end->wait_up();
       }
   }
   void close() const {
-    plain_->hub.reset();
-    if (tls_)
-      tls_->hub.reset();
+    for (const auto& end : ends_)
+      if (end)
+        end->hub.reset();
   }
 
 private:
-  const std::shared_ptr<lane_end> plain_, tls_;
+  const std::array<std::shared_ptr<lane_end>, 3> ends_; ///< by way, but for the bare socket
 };
 
 // -- the two processes
@@ -277,7 +319,6 @@ double measure(const trial& next, const bare_socket& control, const bare_socket&
 
 std::vector<lane_row> bench_lanes(const lane_bench_options& options) {
   const std::size_t most = std::ranges::max(options.sizes);
-  const std::size_t ways = options.files.enabled() ? 3 : 2;
   const std::array<int, 2> bare_ends = tcp_pair(options.congestion);
   std::array<int, 2> control_ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM, 0, control_ends.data()) != 0)
@@ -296,25 +337,43 @@ std::vector<lane_row> bench_lanes(const lane_bench_options& options) {
     const bare_socket control(control_ends[0]), bare(bare_ends[0]);
     const auto memory = touched(most);
     const lane_ends lanes(0, memory, options);
-    std::array<std::uint16_t, 2> ports{};
+    std::array<std::uint16_t, 3> ports{};
     control.read(ports.data(), sizeof ports);
     lanes.connect(ports);
     for (const std::size_t bytes : options.sizes) {
       // A small message costs microseconds whatever its size.
       const std::size_t messages = std::clamp<std::size_t>(options.bytes_per_trial / bytes, 3, 20'000);
-      std::array<std::vector<double>, 3> gbps, rtt_us; // by way
+      std::array<std::vector<double>, 4> gbps, rtt_us, urgent_ms; // by way
       for (int i = 0; i <= options.repeats; ++i)
-        for (const bool echo : {false, true})
-          for (std::size_t over = 0; over < ways; ++over) {
-            const trial next{bytes, echo ? std::min<std::size_t>(messages / 2 + 1, 2'000) : messages, echo,
-                             static_cast<way>(over)};
+        for (const way over : {way::bare, way::lane, way::tls, way::open}) {
+          if (over == way::tls && !options.files.enabled())
+            continue;
+          const auto at = static_cast<std::size_t>(over);
+          for (const bool echo : {false, true}) {
+            const trial next{bytes, echo ? std::min<std::size_t>(messages / 2 + 1, 2'000) : messages, echo, false, over};
             const double took = measure(next, control, bare, lanes.end_for(next), memory);
             const auto count = static_cast<double>(next.messages);
             if (i > 0) // the first warms up
-              (echo ? rtt_us : gbps)[over].push_back(echo ? took / count * 1e6 : static_cast<double>(bytes) * count / took / 1e9);
+              (echo ? rtt_us : gbps)[at].push_back(echo ? took / count * 1e6 : static_cast<double>(bytes) * count / took / 1e9);
           }
-      rows.push_back(
-          {bytes, median(gbps[1]), median(gbps[0]), median(rtt_us[1]), median(rtt_us[0]), median(gbps[2]), median(rtt_us[2])});
+          if (over == way::bare)
+            continue;
+          const trial next{bytes, 1, false, true, over};
+          measure(next, control, bare, lanes.end_for(next), memory);
+          if (i > 0)
+            urgent_ms[at].push_back(lanes.end_for(next).urgent_s() * 1e3);
+        }
+      const auto of = [](const auto& figures, way over) { return median(figures[static_cast<std::size_t>(over)]); };
+      rows.push_back({.bytes = bytes,
+                      .lane_gbps = of(gbps, way::lane),
+                      .bare_gbps = of(gbps, way::bare),
+                      .lane_rtt_us = of(rtt_us, way::lane),
+                      .bare_rtt_us = of(rtt_us, way::bare),
+                      .tls_gbps = of(gbps, way::tls),
+                      .tls_rtt_us = of(rtt_us, way::tls),
+                      .open_gbps = of(gbps, way::open),
+                      .urgent_ms = of(urgent_ms, way::lane),
+                      .open_urgent_ms = of(urgent_ms, way::open)});
     }
     lanes.close();
   }

@@ -10,8 +10,10 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "actors/sockets/socket_options.hpp"
 #include "apps/certs/certificate.hpp"
 #include "apps/config/read_table.hpp"
 
@@ -42,6 +44,13 @@ std::string wrong_host(const std::string& host) {
 
 std::string wrong_path(const std::string& path) {
   return path.empty() ? "is empty; it takes the path of a PEM file" : "";
+}
+
+std::string wrong_congestion(const std::string& name) {
+  const bool plain = std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
+  return plain && !name.empty() && name.size() < 16
+             ? ""
+             : "is no name of a congestion control; it takes one such as \"cubic\" or \"bbr\"";
 }
 
 std::string wrong_journal(const std::string& path) {
@@ -102,6 +111,10 @@ std::vector<key_info<cluster>> cluster_keys() {
       security("crl", text{{}, {}, wrong_path}, TROUPE_FIELD(security.crl),
                "PEM file of revoked certificates; default: none are"),
       security("insecure", boolean{}, TROUPE_FIELD(security.insecure), "anyone may join"),
+      key_of<cluster>("lanes", "window_kib", integer{.least = 16, .most = 1 << 20}, TROUPE_FIELD(lanes.window_kib),
+                      "what is not sent yet waits in the lane, where urgent messages overtake it, beyond so much in the kernel"),
+      key_of<cluster>("lanes", "congestion", text{{}, {}, wrong_congestion}, TROUPE_FIELD(lanes.congestion),
+                      "TCP congestion control of lanes, such as \"bbr\"; default: the host's"),
   };
 }
 
@@ -129,6 +142,10 @@ public:
         of_cluster_ = read_table(problems_, cluster_keys(), "cluster", std::get<toml_table>(entry.value.held), out_);
       else if (entry.key == "cluster")
         problems_.add({entry.key_at, "", 0}, "cluster is a section, not a value; write [cluster] and its keys below it");
+      else if (entry.key == "lanes" && std::holds_alternative<toml_table>(entry.value.held))
+        of_lanes_ = read_table(problems_, cluster_keys(), "lanes", std::get<toml_table>(entry.value.held), out_);
+      else if (entry.key == "lanes")
+        problems_.add({entry.key_at, "", 0}, "lanes is a section, not a value; write [lanes] and its keys below it");
       else if (std::holds_alternative<toml_table>(entry.value.held) || is_list_of_tables(entry.value))
         refuse_section(entry);
       else
@@ -136,6 +153,7 @@ public:
     read_table(problems_, cluster_keys(), "", top, out_);
     check_nodes();
     check_journal();
+    check_congestion();
     check_certificates_of_nodes();
     if (!problems_.empty())
       return problems_.take();
@@ -146,10 +164,10 @@ public:
 
 private:
   void refuse_section(const toml_entry& entry) {
-    const std::string likely = nearest(entry.key, {"node", "cluster", "security"});
+    const std::string likely = nearest(entry.key, {"node", "cluster", "security", "lanes"});
     problems_.add({entry.key_at, "", 0}, fmt::format("there is no section [{}]; {}", entry.key,
                                                      likely == "node" ? "did you mean [[node]]?"
-                                                     : likely.empty() ? "there are [[node]], [cluster] and [security]"
+                                                     : likely.empty() ? "there are [[node]], [cluster], [security] and [lanes]"
                                                                       : fmt::format("did you mean [{}]?", likely)));
   }
 
@@ -336,11 +354,25 @@ private:
           fmt::format("cluster.journal = \"{}\" cannot be written: {}; give a folder on this host that can", out_.journal, why));
   }
 
+  /// A host's own matter: whoever is no node there reads the file, too.
+  void check_congestion() {
+    const auto self = std::ranges::find(nodes_, reader_, [](const node_draft& node) { return node.out.name; });
+    if (self == nodes_.end() || out_.lanes.congestion.empty())
+      return;
+    if (const auto there = actors::net::congestion_controls(); std::ranges::find(there, out_.lanes.congestion) == there.end())
+      problems_.add(
+          of_lanes_.at("congestion"),
+          fmt::format("lanes.congestion = \"{}\" is not available on the host of node {}, which has {}; load its module "
+                      "(modprobe tcp_{}), or leave the key out",
+                      out_.lanes.congestion, reader_, fmt::join(there, ", "), out_.lanes.congestion));
+  }
+
   problem_list problems_;
   std::string reader_;
   cluster out_;
   std::vector<node_draft> nodes_;
   std::map<std::string, place> of_cluster_; ///< keys of [cluster]
+  std::map<std::string, place> of_lanes_;   ///< of [lanes]
   std::string certificate_pattern_;         ///< as written, with {name}
   place certificate_at_;
 };
@@ -391,6 +423,10 @@ std::string to_toml(const cluster& described) {
                         described.security.crl.empty() ? "" : fmt::format("crl = \"{}\"\n", described.security.crl));
   else if (described.security.insecure)
     text += "[security]\ninsecure = true\n";
+  if (const cluster_lanes usual{}; described.lanes.window_kib != usual.window_kib || !described.lanes.congestion.empty())
+    text +=
+        fmt::format("[lanes]\nwindow_kib = {}\n{}", described.lanes.window_kib,
+                    described.lanes.congestion.empty() ? "" : fmt::format("congestion = \"{}\"\n", described.lanes.congestion));
   return text;
 }
 

@@ -34,6 +34,12 @@ struct cluster_security {
   bool loopback_only() const { return !tls() && !insecure; }
 };
 
+/// [lanes]
+struct cluster_lanes {
+  std::int64_t window_kib = 128; ///< the kernel holds no more that is not sent yet
+  std::string congestion{};      ///< TCP's congestion control on every host; empty: each host's own
+};
+
 /// A cluster file, checked: names and addresses are unique, one node is the coordinator, or with a journal 3 or 5 are; one holds
 /// shards and one workers; without [security] every host is a loopback address. A journal can be written, if its node reads the
 /// file.
@@ -41,6 +47,7 @@ struct cluster {
   std::string name = "cluster";
   std::vector<cluster_node> nodes;
   cluster_security security;
+  cluster_lanes lanes{};
   std::string journal{}; ///< folder on each coordinator's host where jobs outlive it; empty: they end with it
   double orphan_s = 30;  ///< with a journal: how long a job waits for its client when the coordinator begins again
   /// The node of that name, or null.

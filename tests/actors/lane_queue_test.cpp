@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "actors/net/delivery_rate.hpp"
 #include "tests/actors/lane_harness.hpp"
 
 namespace troupe::actors::net {
@@ -136,6 +137,79 @@ TEST(SendQueue, BeatsAreNeitherCountedNorSaidAgain) {
   EXPECT_EQ(all, queue.bytes());
   EXPECT_TRUE(queue.consume(all).empty());
   EXPECT_EQ(clocks(*queue.acknowledge(2)), (std::vector<std::uint64_t>{0, 1}));
+}
+
+/// The partitions of what was gathered: where each lies in its tensor, and the bytes that it brings.
+std::vector<std::pair<wire::range, std::span<const std::byte>>> partitions(std::span<const std::span<const std::byte>> parts) {
+  std::vector<std::pair<wire::range, std::span<const std::byte>>> out;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto table = **wire::parse_table(parts[i], {});
+    const auto head = wire::decode_head(parts[i].subspan(table.table_bytes), table.payload_bytes);
+    if (const auto* part = std::get_if<wire::push_part>(&std::get<wire::message>(head->body)))
+      out.emplace_back(part->where, parts[++i]);
+  }
+  return out;
+}
+
+TEST(SendQueue, AnUrgentFrameWaitsForOnePieceOfAPartition) {
+  send_queue queue(64U << 10U);
+  queue.cut_at(64U << 10U);
+  const outgoing whole = frame_of(1, (1U << 20U) + 64);
+  queue.push(5, {whole.frame, whole.payload});
+  std::vector<std::pair<wire::range, std::span<const std::byte>>> pieces;
+  for (std::uint64_t turn = 0; queue.bytes() > 0; ++turn) {
+    const auto parts = queue.gather();
+    for (const auto& piece : partitions(parts))
+      pieces.push_back(piece);
+    if (turn == 3)
+      queue.push(0, frame_of(2));
+    EXPECT_EQ(partitions(parts).empty(), turn == 4) << "the urgent one has overtaken the rest";
+    EXPECT_TRUE(queue.consume(size_of(parts)).empty());
+  }
+  ASSERT_EQ(pieces.size(), 17U) << "16 pieces, and 64 bytes";
+  std::int64_t next = 0;
+  for (const auto& [where, bytes] : pieces) {
+    EXPECT_EQ(where.begin, next);
+    EXPECT_EQ(bytes.data(), whole.frame.payload.data() + where.begin * 4) << "nothing is copied";
+    EXPECT_EQ(static_cast<std::int64_t>(bytes.size()), (where.end - where.begin) * 4);
+    next = where.end;
+  }
+  EXPECT_EQ(next, ((1 << 20) + 64) / 4);
+  EXPECT_EQ(queue.acknowledge(18)->size(), 18U);
+}
+
+TEST(SendQueue, WhatHasANumberIsNotCutAgain) {
+  send_queue queue;
+  queue.push(0, frame_of(1, 128U << 10U));
+  EXPECT_EQ(partitions(queue.gather()).size(), 1U);
+  queue.cut_at(64);
+  queue.rewind();
+  EXPECT_EQ(partitions(queue.gather()).size(), 1U);
+}
+
+TEST(SendQueue, OnlyPartitionsAreCut) {
+  send_queue queue;
+  queue.cut_at(64);
+  const auto payload = test::make_buffer(1024, 1);
+  const wire::message record = wire::decision_part{{0}, {0, 256}, 1};
+  queue.push(0, {*wire::encode(record, payload.span<const std::byte>()), payload});
+  EXPECT_EQ(queue.gather().size(), 2U) << "head and payload";
+}
+
+TEST(DeliveryRate, IsThatOfBytesWhileOthersWait) {
+  using namespace std::chrono_literals;
+  delivery_rate rate;
+  const delivery_rate::clock::time_point start{};
+  EXPECT_FALSE(rate.in(2ms));
+  rate.took(1'000'000, true, start); // it went into an empty socket
+  rate.took(50'000, true, start + 2ms);
+  rate.took(50'000, true, start + 5ms);
+  EXPECT_EQ(rate.in(1ms), 20'000U);
+  rate.took(7, false, start + 6ms);
+  EXPECT_FALSE(rate.measures());
+  rate.took(1'000'000, true, start + 10s); // nothing waited for ten seconds
+  rate.took(10'000, true, start + 10s + 10ms);
+  EXPECT_EQ(rate.in(1ms), 1'000U);
 }
 
 /// What of a stream a peer takes: whole frames, in order.

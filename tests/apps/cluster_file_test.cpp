@@ -126,6 +126,9 @@ name = "lab"
 ca = "{0}/ca.pem"
 certificate = "{0}/a.pem"
 key = "{0}/a.key"
+[lanes]
+window_kib = 64
+congestion = "bbr"
 [[node]]
 name = "a"
 host = "10.0.0.1"
@@ -146,6 +149,8 @@ devices = ["cuda:0", "cuda:1"]
   EXPECT_TRUE(loaded->security.tls());
   EXPECT_FALSE(loaded->security.loopback_only());
   EXPECT_EQ(loaded->security.key, files / "a.key");
+  EXPECT_EQ(loaded->lanes.window_kib, 64);
+  EXPECT_EQ(loaded->lanes.congestion, "bbr") << "a client's host need not have it";
   ASSERT_EQ(loaded->nodes.size(), 2U);
   const cluster_node& a = *loaded->find("a");
   EXPECT_EQ(a.host, "10.0.0.1");
@@ -156,6 +161,24 @@ devices = ["cuda:0", "cuda:1"]
   EXPECT_TRUE(!b.coordinator && !b.shard && b.worker);
   EXPECT_EQ(b.devices, (std::vector<std::string>{"cuda:0", "cuda:1"}));
   EXPECT_EQ(loaded->find("c"), nullptr);
+}
+
+TEST(ClusterFile, ACongestionControlThatANodesHostLacksIsRefusedThere) {
+  const temporary_file file(R"(
+[lanes]
+congestion = "nowhere"
+[[node]]
+name = "a"
+host = "127.0.0.1"
+port = 7070
+)");
+  EXPECT_TRUE(load_cluster(file.path())) << "of a client";
+  const auto refused = load_cluster(file.path(), "a");
+  ASSERT_FALSE(refused);
+  EXPECT_NE(
+      refused.error().text().find("3:14: lanes.congestion = \"nowhere\" is not available on the host of node a, which has "),
+      std::string::npos)
+      << refused.error().text();
 }
 
 TEST(ClusterFile, WithoutRolesTheFirstNodeCoordinatesAndEveryNodeHoldsBoth) {
