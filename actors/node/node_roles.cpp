@@ -150,19 +150,24 @@ protocols::lead_succession succession_of(const job& what, const protocols::proto
   return out;
 }
 
-/// The handles of a job's roles on node `self`: local ones, and of those elsewhere what `far_holder` and `far_params` make.
+/// The handles of a job's roles on node `self`: local ones, and of those elsewhere what `far_holder` makes for each holder, and
+/// `far_params` for each node.
 template <class FarHolder, class FarParams>
 role_peers introduced(const job_places& places, std::uint32_t self, const local_roles& roles, FarHolder far_holder,
                       FarParams far_params) {
   role_peers out;
+  std::map<std::uint32_t, params_actor> nodes;
+  const auto workers_of = [&](std::uint32_t node) {
+    auto& proxy = nodes[node];
+    return proxy ? proxy : proxy = params_actor{far_params(node)};
+  };
   for (const auto& where : places.holders)
     out.holders.push_back(where.node == nowhere ? holder_actor{}
                           : where.node == self  ? holder_actor{roles.holders.at(where.index)}
                                                 : holder_actor{far_holder(where)});
   for (const auto& where : places.workers)
-    out.workers.push_back(where.node == self ? params_actor{roles.workers.at(where.index)}
-                                             : params_actor{far_params(where.node)});
-  out.evaluator = places.evaluator == self ? params_actor{roles.evaluator} : params_actor{far_params(places.evaluator)};
+    out.workers.push_back(where.node == self ? params_actor{roles.workers.at(where.index)} : workers_of(where.node));
+  out.evaluator = places.evaluator == self ? params_actor{roles.evaluator} : workers_of(places.evaluator);
   return out;
 }
 

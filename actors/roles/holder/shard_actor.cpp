@@ -17,8 +17,8 @@ namespace troupe::actors {
 namespace {
 
 wire::params_part head_of(const protocols::send_order& order, protocols::holder_id from, wire::range where,
-                          protocols::version marked, protocols::worker_id to) {
-  return {to, from, {order.epoch, order.ver, order.key, order.position, order.period, marked, {}}, where};
+                          protocols::version marked, std::vector<protocols::worker_id> to) {
+  return {std::move(to), from, {order.epoch, order.ver, order.key, order.position, order.period, marked, {}}, where};
 }
 
 /// Lists the pushes in it, so that a trace shows where they came from.
@@ -542,7 +542,7 @@ void shard_state::send_from_device(protocols::send_order order, const kernels::b
     auto piece = cut(parameters, part);
     for (auto to : near)
       caf::anon_send(peers_->local_device_workers.at(to),
-                     head_of(order, piece.from, {piece.where.begin, piece.where.end}, piece.marked, to),
+                     head_of(order, piece.from, {piece.where.begin, piece.where.end}, piece.marked, {to}),
                      device_tensor{piece.data, std::string{setup_.queue->name()}});
     if (!order.to.empty())
       core_.download(piece.data,
@@ -559,11 +559,14 @@ shard_state::piece shard_state::cut(const kernels::buffer& parameters, flat_rang
           lead != nullptr ? lead->marked().made : protocols::version{}};
 }
 
-/// Thread-safe: a device's notification may call it.
+/// Once to the workers of another node, who have one proxy. Thread-safe: a device's notification may call it.
 void shard_state::send(const role_peers& peers, const protocols::send_order& order, const piece& part) {
-  for (auto to : order.to)
-    caf::anon_send(to == protocols::evaluator ? peers.evaluator : peers.workers.at(to.value),
-                   head_of(order, part.from, {part.where.begin, part.where.end}, part.marked, to), part.data);
+  std::map<params_actor, std::vector<protocols::worker_id>> receivers;
+  for (const auto to : order.to)
+    receivers[to == protocols::evaluator ? peers.evaluator : peers.workers.at(to.value)].push_back(to);
+  for (auto& [receiver, who] : receivers)
+    caf::anon_send(receiver, head_of(order, part.from, {part.where.begin, part.where.end}, part.marked, std::move(who)),
+                   part.data);
 }
 
 /// The version is made here, and the other shards need the order to make it, too.
