@@ -169,7 +169,7 @@ private:
   std::map<protocols::holder_id, local_device_holder> local_device_holders_;          ///< on this node
   std::map<protocols::worker_id, local_device_worker> local_device_workers_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, holder_actor> proxies_; ///< by node and holder; one keeps messages in order
-  std::shared_ptr<emulation_meter> meter_ = std::make_shared<emulation_meter>();  ///< of the workers
+  std::shared_ptr<worker_meter> meter_ = std::make_shared<worker_meter>();  ///< of the workers
   caf::typed_response_promise<void> starting_;
 };
 

@@ -409,7 +409,7 @@ private:
     setup.data_size = data_.train->size();
     setup.optimizer = setup_.optimizer;
     setup.net = net_;
-    setup.meter = std::make_shared<emulation_meter>();
+    setup.meter = std::make_shared<worker_meter>();
     setup.inject = setup_.inject;
     setup.wall = [this] { return now(); };
     for (const auto& holder : tree_)
