@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "protocols/emulate/inject.hpp"
 #include "protocols/place.hpp"
@@ -15,6 +16,9 @@
 #include "tensor/optimizer.hpp"
 
 namespace troupe::actors {
+
+/// Of a tensor on a lane: the unit of sending.
+inline constexpr std::int64_t partition_bytes = 1 << 20;
 
 struct compute_spec {
   std::string device = "cpu"; ///< "cpu" | "cuda" | "cuda:N"
@@ -37,6 +41,7 @@ struct cluster_spec {
   std::uint32_t shards = 1;
   std::uint32_t replicas = 1; ///< of each shard, itself among them, on nodes apart
   placement where = placement::separate;
+  std::vector<std::uint32_t> blocks = {}; ///< tree_shape::blocks, once the job is placed
   double progress_s = 0; ///< how long a round or an evaluation may take before whoever it waits for is given up; 0: as they took
   bool may_span_nodes() const { return nodes > 1 || max_workers > workers; }
   std::uint32_t seats() const { return std::max(workers, max_workers); }
@@ -87,7 +92,9 @@ struct job {
   protocols::inject_spec inject;
 
   /// All that its holders' places follow from.
-  protocols::tree_shape shape() const { return {cluster.seats(), cluster.shards, protocol.fan_in, cluster.replicas}; }
+  protocols::tree_shape shape() const {
+    return {cluster.seats(), cluster.shards, protocol.fan_in, cluster.replicas, false, cluster.blocks};
+  }
 };
 
 } // namespace troupe::actors

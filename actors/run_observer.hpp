@@ -57,9 +57,11 @@ struct job_result {
   double residual_max = 0;                       ///< coded: of any round's decoding
   std::int64_t computed_ns = 0, emulated_ns = 0; ///< see node_totals
   std::uint64_t bytes_sent = 0, bytes_received = 0;
-  std::uint64_t resident_bytes = 0;       ///< the largest of the nodes, at the end
-  std::uint64_t resident_bytes_first = 0; ///< the same at the first evaluation
-  std::uint32_t restarts = 0;             ///< workers that were restarted
+  std::uint64_t bytes_push = 0, bytes_params = 0, bytes_peers = 0; ///< see node_totals
+  std::optional<double> overlap;                                   ///< of communication with computing; see worker_meter
+  std::uint64_t resident_bytes = 0;                                ///< the largest of the nodes, at the end
+  std::uint64_t resident_bytes_first = 0;                          ///< the same at the first evaluation
+  std::uint32_t restarts = 0;                                      ///< workers that were restarted
   std::uint32_t period = 1;
   data_scaling scaling;                      ///< of the training data
   std::optional<std::uint64_t> weights_step; ///< the version of `parameters`, if any

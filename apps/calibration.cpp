@@ -172,7 +172,7 @@ private:
     if (number(about, "latency_ms") > 0 || number(about, "mbit") > 0)
       refuse(
           "was recorded over an emulated link, whose delays cannot be told from this machine's; record it without [inject.link]");
-    if (integer(about, "fan_in", 0, most_workers) > 0)
+    if (integer(about, "fan_in", 0, protocols::fan_in_of_nodes) > 0)
       refuse("was recorded with a tree of aggregators, where a push takes several messages; record it without protocol.fan_in");
     number_ = 0;
   }

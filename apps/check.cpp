@@ -2,6 +2,7 @@
 // `troupe check`: a job, its data, its model and its cost, without starting anything; with a cluster, also its nodes.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <optional>
 
@@ -17,6 +18,7 @@
 #include "apps/job_setup.hpp"
 #include "apps/memory_estimate.hpp"
 #include "apps/report.hpp"
+#include "apps/traffic_estimate.hpp"
 #include "apps/weights_file.hpp"
 #include "kernels/backend.hpp"
 
@@ -31,6 +33,8 @@ struct job_cost {
   std::vector<device_need> devices;
   double worker_bytes = 0; ///< one worker, wherever its memory is
   double shards_bytes = 0; ///< all shards together
+  traffic_estimate network = {};
+  std::optional<lighter_traffic> lighter = {}; ///< than `network`
 };
 
 config::checked<job_cost> cost_of(const prepared_job& prepared) {
@@ -39,6 +43,9 @@ config::checked<job_cost> cost_of(const prepared_job& prepared) {
     return facts.error();
   job_cost cost{
       .facts = *facts, .roles = estimate_memory(prepared.config.job, *facts, prepared.config.added.protocols), .devices = {}};
+  const std::int64_t floats = prepared.network.layout().floats();
+  cost.network = estimate_traffic(prepared.config.job, floats, prepared.config.added.protocols);
+  cost.lighter = lighten(prepared.config.job, floats, prepared.config.added.protocols);
   cost.devices = compare_with_devices(cost.roles, devices_for(prepared.config.job.compute));
   for (const role_memory& role : cost.roles) {
     const double bytes = role.device_bytes() + role.host_bytes();
@@ -125,6 +132,25 @@ boost::json::object memory_json(const job_cost& cost) {
           {"devices", std::move(devices)}};
 }
 
+boost::json::object network_json(const job_cost& cost) {
+  const auto bytes = [](double number) { return static_cast<std::uint64_t>(std::llround(number)); };
+  boost::json::array nodes;
+  for (const node_traffic& each : cost.network.nodes)
+    nodes.push_back({{"node", each.node}, {"sends", bytes(each.sends)}, {"receives", bytes(each.receives)}});
+  boost::json::object out{{"round_bytes", bytes(cost.network.round.all())},
+                          {"push_bytes", bytes(cost.network.round.push)},
+                          {"params_bytes", bytes(cost.network.round.params)},
+                          {"peers_bytes", bytes(cost.network.round.peers)},
+                          {"start_bytes", bytes(cost.network.start)},
+                          {"evaluation_bytes", bytes(cost.network.evaluation)},
+                          {"nodes", std::move(nodes)},
+                          {"lessened_by", nullptr}};
+  if (cost.lighter)
+    out["lessened_by"] = {
+        {"key", cost.lighter->key}, {"value", cost.lighter->value}, {"round_bytes", bytes(cost.lighter->round)}};
+  return out;
+}
+
 /// What users should know about a job without errors: keys of its file that do not count, and what a real run would refuse.
 config::problems notes_of(const config::loaded_job& job) {
   config::problems notes = job.left_out;
@@ -155,6 +181,7 @@ boost::json::object check_json(const prepared_job& p, const job_cost& cost) {
             {"shapes", layout_json(p.network)}}},
           {"flops_per_sample", cost.facts.step.flops_per_row},
           {"memory", memory_json(cost)},
+          {"network", network_json(cost)},
           {"cluster", nullptr},
           {"nodes", nullptr},
           {"errors", boost::json::array{}}};
@@ -174,6 +201,31 @@ std::string memory_table(const job_cost& cost) {
   for (const device_need& need : cost.devices)
     text += fmt::format("{}: about {} needed{}\n", need.device == "cpu" ? "host" : need.device, bytes_text(need.bytes),
                         need.free_bytes == 0 ? "" : fmt::format(", {} free", bytes_text(need.free_bytes)));
+  return text;
+}
+
+/// What each node sends and receives; those that do alike in one row. Nothing for one node.
+std::string network_table(const job_cost& cost) {
+  const auto& nodes = cost.network.nodes;
+  if (nodes.size() < 2)
+    return {};
+  std::vector<std::vector<std::string>> rows{{"network", "sends a round", "receives"}};
+  for (std::size_t first = 0, next = 0; first < nodes.size(); first = next) {
+    const auto alike = [&](const node_traffic& other) {
+      return other.sends == nodes[first].sends && other.receives == nodes[first].receives;
+    };
+    while (next < nodes.size() && alike(nodes[next]))
+      ++next;
+    rows.push_back(
+        {next - first == 1 ? nodes[first].node : fmt::format("{} to {}, each", nodes[first].node, nodes[next - 1].node),
+         bytes_text(nodes[first].sends), bytes_text(nodes[first].receives)});
+  }
+  std::string text = table(rows)
+                     + fmt::format("network: {} a round, in which each worker pushes once; an evaluation {}\n",
+                                   bytes_text(cost.network.round.all()), bytes_text(cost.network.evaluation));
+  if (cost.lighter)
+    text +=
+        fmt::format("{} = \"{}\" would make that {}\n", cost.lighter->key, cost.lighter->value, bytes_text(cost.lighter->round));
   return text;
 }
 
@@ -197,6 +249,7 @@ void print_for_people(const prepared_job& p, const job_cost& cost, const std::st
                       kind_name(slot.kind) + (slot.lr_scale == 1 ? "" : fmt::format(", lr times {}", slot.lr_scale))});
   fmt::print("{}", table(shapes));
   fmt::print("cost: {:.2f} MFLOP a sample\n{}", cost.facts.step.flops_per_row / 1e6, memory_table(cost));
+  fmt::print("{}", network_table(cost));
   fmt::print("{}", nodes);
   fmt::print("{}: {} with {}, {} and {}; nothing is wrong\n", p.config.file, job.protocol.name,
              counted(job.cluster.workers, "worker"), counted(job.cluster.shards, "shard"), counted(job.cluster.nodes, "node"));

@@ -31,7 +31,10 @@ double optimizer_states(const optimizer_spec& spec) {
 class estimator {
 public:
   estimator(const actors::job& job, const memory_facts& facts, std::span<const protocols::protocol> added)
-      : job_(job), facts_(facts), p_(facts.parameters), states_(optimizer_states(job.optimizer)) {
+      : job_(job), facts_(facts),
+        tree_(
+            protocols::holder_tree({job.cluster.workers, job.cluster.shards, job.protocol.fan_in, 1, false, job.cluster.blocks})),
+        p_(facts.parameters), states_(optimizer_states(job.optimizer)) {
     if (const auto protocol = protocols::find_protocol(job.protocol.name, added)) {
       decentralized_ = protocol->decentralized;
       sums_ = job.optimizer.clip_norm > 0 && protocol->sums_gradients(job.protocol);
@@ -102,7 +105,8 @@ private:
       s.items.push_back({"optimizer", states_ * part});
     if (keeps_.outer_momentum)
       s.items.push_back({"outer optimizer", part});
-    const double pushes = job_.protocol.fan_in > 0 ? std::min<double>(n, job_.protocol.fan_in) : n;
+    const auto first = tree_.front();
+    const auto pushes = static_cast<double>(first.children.size() + first.workers.size());
     if (!one_process() && !decentralized_) {
       s.items.push_back({"pushes of workers", pushes * part});
       if (!host)
@@ -118,14 +122,18 @@ private:
   }
 
   void aggregators() {
-    const auto tree = protocols::holder_tree({job_.cluster.workers, job_.cluster.shards, job_.protocol.fan_in});
-    const auto count = std::count_if(tree.begin(), tree.end(), [](const auto& place) { return !place.is_shard; });
+    std::size_t count = 0, pushes = 0;
+    for (const auto& place : tree_)
+      if (!place.is_shard && !protocols::is_vacant(place)) {
+        ++count;
+        pushes = std::max(pushes, place.workers.size() + place.children.size());
+      }
     if (count == 0)
       return;
     role_memory a{"aggregator", static_cast<std::uint32_t>(count), job_.compute.shard_device};
     a.items.push_back({"sum", p_});
     if (!one_process())
-      a.items.push_back({"pushes of children", job_.protocol.fan_in * p_});
+      a.items.push_back({"pushes of children", static_cast<double>(pushes) * p_});
     roles_.push_back(std::move(a));
   }
 
@@ -160,6 +168,7 @@ private:
 
   const actors::job& job_;
   const memory_facts& facts_;
+  const std::vector<protocols::holder_place> tree_;
   const double p_, states_;
   protocols::footprint keeps_{};
   bool decentralized_ = false;

@@ -35,7 +35,8 @@ void print(const protocols::protocol& entry) {
   for (const auto& p : entry.parameters)
     fmt::print("  protocol.{} = {}: {}\n", p.name, config::to_text(config::as_value(p.default_value)), p.meaning);
   if (entry.takes_fan_in)
-    fmt::print("  protocol.fan_in = 0: workers or aggregators under one aggregator; 0: no aggregators\n");
+    fmt::print(
+        "  protocol.fan_in = 0: workers or aggregators under one aggregator; node: one for the workers of each node; 0: none\n");
 }
 
 } // namespace

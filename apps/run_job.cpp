@@ -154,6 +154,10 @@ boost::json::object to_json(const config::loaded_job& loaded, const job_outcome&
   out["time_to_target_s"] = number_or_null(r.time_to_target_s.has_value(), r.time_to_target_s.value_or(0));
   out["bytes_sent"] = r.bytes_sent;
   out["bytes_received"] = r.bytes_received;
+  out["bytes_push"] = r.bytes_push;
+  out["bytes_params"] = r.bytes_params;
+  out["bytes_peers"] = r.bytes_peers;
+  out["overlap"] = number_or_null(r.overlap.has_value(), r.overlap.value_or(0));
   out["staleness_mean"] = r.staleness_mean();
   out["staleness_max"] = r.staleness_max();
   boost::json::array histogram;

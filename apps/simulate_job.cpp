@@ -41,6 +41,7 @@ sim::options simulator_options(const config::loaded_job& loaded, std::int64_t da
   out.model_bytes = model_bytes;
   out.colocated = job.cluster.where == actors::placement::colocated;
   out.nodes = job.cluster.nodes;
+  out.blocks = job.cluster.blocks;
   out.stall_after = stall_after;
   out.interrupted = interrupt_noted;
   return out;

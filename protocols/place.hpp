@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "protocols/ids.hpp"
+#include "protocols/spec.hpp"
 
 namespace troupe::protocols {
 
@@ -15,9 +16,12 @@ namespace troupe::protocols {
 struct tree_shape {
   std::uint32_t workers = 1;
   std::uint32_t shards = 1;
-  std::uint32_t fan_in = 0;   ///< children of an aggregator; 0 or 1: no aggregators
+  std::uint32_t fan_in = 0;   ///< children of an aggregator, or fan_in_of_nodes; 0 or 1: no aggregators
   std::uint32_t replicas = 1; ///< of each shard, itself among them
   bool clips = false;         ///< as in holder_place
+  /// fan_in_of_nodes: how many workers each node has, those that have some, in the workers' order. Who does not know yet where
+  /// workers are knows shards and backups alike.
+  std::vector<std::uint32_t> blocks{};
   friend bool operator==(const tree_shape&, const tree_shape&) = default;
 };
 

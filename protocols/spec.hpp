@@ -13,10 +13,13 @@ namespace troupe::protocols {
 /// A parameter's value as the job file gives it.
 using spec_value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>>;
 
+/// The fan-in of a tree whose lowest aggregators are one on each node, for its own workers; there are no others.
+inline constexpr std::uint32_t fan_in_of_nodes = 0xffff'ffff;
+
 /// Which protocol, with which parameters; the catalog says which exist. Parameters not given have their defaults.
 struct protocol_spec {
   std::string name = "sync";
-  std::uint32_t fan_in = 0; ///< children of an aggregator; 0: no aggregators
+  std::uint32_t fan_in = 0; ///< children of an aggregator, or fan_in_of_nodes; 0: no aggregators
   std::map<std::string, spec_value> parameters{};
   friend bool operator==(const protocol_spec&, const protocol_spec&) = default;
 };

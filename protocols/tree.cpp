@@ -17,12 +17,24 @@ holder_id add_aggregator(std::vector<holder_place>& tree, const tree_shape& shap
   return self;
 }
 
-/// Level upon level, until the shards have at most `fan_in` children.
-void add_aggregators(std::vector<holder_place>& tree, const tree_shape& shape) {
-  for (std::uint32_t i = 0; i < shape.shards; ++i) {
-    tree[i].commits = true;
-    tree[i].tree = shape;
+/// One below every shard for each block of workers.
+void add_aggregators_of_nodes(std::vector<holder_place>& tree, const tree_shape& shape) {
+  std::uint32_t worker = 0;
+  for (std::uint32_t i = 0; i < shape.workers; ++i) {
+    const holder_id self = add_aggregator(tree, shape);
+    if (is_flat(shape) || i >= shape.blocks.size())
+      continue;
+    for (const std::uint32_t next = worker + shape.blocks[i]; worker < next; ++worker)
+      tree[self.value].workers.insert({worker});
+    for (std::uint32_t shard = 0; shard < shape.shards; ++shard) {
+      tree[self.value].parents.push_back({shard});
+      tree[shard].children.push_back(self);
+    }
   }
+}
+
+/// Level upon level, until the shards have at most `fan_in` children.
+void add_levels(std::vector<holder_place>& tree, const tree_shape& shape) {
   std::vector<holder_id> level;
   for (std::uint32_t w = 0; w < shape.workers; ++w) {
     if (w % shape.fan_in == 0)
@@ -79,12 +91,20 @@ void add_backups(std::vector<holder_place>& tree, const tree_shape& shape) {
 
 } // namespace
 
+bool is_vacant(const holder_place& place) {
+  return !place.is_shard && place.workers.empty() && place.children.empty();
+}
+
 bool is_flat(const tree_shape& shape) {
+  if (shape.fan_in == fan_in_of_nodes)
+    return std::ranges::all_of(shape.blocks, [](std::uint32_t workers) { return workers < 2; });
   return shape.fan_in < 2 || shape.workers <= shape.fan_in;
 }
 
 holder_id first_backup(const tree_shape& shape) {
   std::uint32_t out = shape.shards;
+  if (shape.fan_in == fan_in_of_nodes)
+    return {out + shape.workers};
   for (std::uint32_t level = shape.workers; !is_flat(shape) && level > shape.fan_in; out += level)
     level = (level + shape.fan_in - 1) / shape.fan_in;
   return {out};
@@ -101,8 +121,14 @@ std::vector<holder_place> holder_tree(const tree_shape& shape, const std::set<ho
     for (std::uint32_t w = 0; is_flat(shape) && w < shape.workers; ++w)
       tree.back().workers.insert({w});
   }
-  if (!is_flat(shape))
-    add_aggregators(tree, shape);
+  for (std::uint32_t i = 0; !is_flat(shape) && i < shape.shards; ++i) {
+    tree[i].commits = true;
+    tree[i].tree = shape;
+  }
+  if (shape.fan_in == fan_in_of_nodes)
+    add_aggregators_of_nodes(tree, shape);
+  else if (!is_flat(shape))
+    add_levels(tree, shape);
   for (const holder_id each : gone)
     if (each.value < tree.size() && !tree[each.value].is_shard)
       take_out(tree, each);
@@ -111,6 +137,16 @@ std::vector<holder_place> holder_tree(const tree_shape& shape, const std::set<ho
   if (shape.replicas > 1)
     add_backups(tree, shape);
   return tree;
+}
+
+std::optional<std::uint32_t> block_of(const std::vector<std::uint32_t>& blocks, worker_id worker) {
+  std::uint32_t left = worker.value;
+  for (std::uint32_t number = 0; number < blocks.size(); ++number) {
+    if (left < blocks[number])
+      return number;
+    left -= blocks[number];
+  }
+  return std::nullopt;
 }
 
 std::set<worker_id> workers_below(const std::vector<holder_place>& tree, holder_id top) {

@@ -2,6 +2,7 @@
 // The tree of aggregators: its shape depends on the workers' ids, the fan-in and who is gone alone.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -14,11 +15,18 @@ namespace troupe::protocols {
 /// 1) * fan_in); each higher level does the same with the level below; the top level's at most `fan_in` aggregators are children
 /// of every shard (each sends every shard its range).
 ///
+/// With `fan_in_of_nodes` each block of workers has an aggregator, a child of every shard; if no block has two workers, there are
+/// none. There is a number for each worker all the same, so that those of backups do not depend on where workers are; the places
+/// beyond the blocks are vacant.
+///
 /// The children and workers of an aggregator that is `gone` are its parent's, in its place; if that is every shard, those
 /// workers push to every shard. The aggregator keeps its number, and nothing else.
 ///
 /// Backups come last, `replicas` - 1 for each shard: the first of every shard, in their order, then the second ones.
 std::vector<holder_place> holder_tree(const tree_shape& shape, const std::set<holder_id>& gone = {});
+
+/// Nobody's: of an aggregator that is gone, or that there is not.
+bool is_vacant(const holder_place& place);
 
 /// Whether every worker pushes to every shard: there are no aggregators.
 bool is_flat(const tree_shape& shape);
@@ -29,6 +37,9 @@ holder_id first_backup(const tree_shape& shape);
 
 /// The shard of which this holder, a backup, is one.
 holder_id shard_of(const tree_shape& shape, holder_id backup);
+
+/// In which of a tree_shape's blocks this worker is; nothing: there are none.
+std::optional<std::uint32_t> block_of(const std::vector<std::uint32_t>& blocks, worker_id worker);
 
 /// The workers whose pushes, or sums of them, pass through this holder.
 std::set<worker_id> workers_below(const std::vector<holder_place>& tree, holder_id top);

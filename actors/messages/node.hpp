@@ -157,6 +157,8 @@ struct node_totals {
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t resident_bytes = 0;
   std::int64_t computed_ns = 0, emulated_ns = 0; ///< real and emulated time of the steps; 0: nothing is emulated
+  std::uint64_t bytes_push = 0, bytes_params = 0, bytes_peers = 0; ///< parts of bytes_sent: see net::lane_traffic
+  std::int64_t exchanged_ns = 0, hidden_ns = 0;                    ///< see worker_meter
 };
 
 /// What a node is asked at the end of a job that is traced: its events, in chunks that fit a message of the control plane.

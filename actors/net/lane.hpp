@@ -74,6 +74,12 @@ struct lane_options {
   std::function<kernels::buffer(std::size_t)> allocate;
 };
 
+/// Bytes of the messages that an end has sent, heads included, each counted once: pushes and sums of pushes, parameters of
+/// shards, replicas of workers.
+struct lane_traffic {
+  std::uint64_t push = 0, params = 0, peers = 0;
+};
+
 /// What `links` shows of one lane.
 struct lane_stats {
   node_id peer;
@@ -86,6 +92,7 @@ struct lane_stats {
   double silent_s = 0;             ///< for how long nothing has come; a living peer speaks every 0.1 s
   std::uint32_t resumed = 0;       ///< how often another connection took over
   double round_trip_s = 0;         ///< of the connection, as TCP measures it
+  lane_traffic sent = {};
 };
 
 /// All lanes of one node: an optional acceptor and one thread. Every member is thread-safe and none waits for a peer.

@@ -11,6 +11,7 @@
 
 #include "actors/net/connection.hpp"
 #include "kernels/assert.hpp"
+#include "protocols/overloaded.hpp"
 
 namespace troupe::actors::net {
 namespace {
@@ -25,6 +26,17 @@ constexpr std::chrono::milliseconds time_of_piece{2};
 constexpr std::size_t least_piece = 64U << 10U, first_piece = 256U << 10U;
 // More at once is not written anyway.
 constexpr std::size_t most_of_batch = 256U << 10U;
+
+void count(lane_traffic& in, const wire::content& body, std::size_t bytes) {
+  const auto* msg = std::get_if<wire::message>(&body);
+  if (msg == nullptr)
+    return;
+  std::visit(overloaded{[&](const wire::push_part&) { in.push += bytes; }, [&](const wire::push_end&) { in.push += bytes; },
+                        [&](const wire::partial_part&) { in.push += bytes; },
+                        [&](const wire::params_part&) { in.params += bytes; }, [&](const wire::peer_part&) { in.peers += bytes; },
+                        [](const auto&) {}},
+             *msg);
+}
 
 } // namespace
 
@@ -42,6 +54,7 @@ void session::send(wire::content body, kernels::buffer payload, int priority) {
   {
     const std::lock_guard lock(mutex_);
     spoke_ = true;
+    count(sent_, body, ready.bytes());
     queue_.push(priority, std::move(ready));
     if (writer_ != nullptr || !carrier_)
       return;
@@ -185,7 +198,8 @@ lane_stats session::stats() const {
                  .queued_bytes = queue_.bytes(),
                  .waiting_bytes = queue_.bytes(),
                  .silent_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - heard_at()).count(),
-                 .resumed = resumed_};
+                 .resumed = resumed_,
+                 .sent = sent_};
   if (carrier_) {
     carrier_->describe(out);
   } else {

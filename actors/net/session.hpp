@@ -86,6 +86,7 @@ private:
   bool spoke_ = false; // since the last beat
   std::uint32_t resumed_ = 0;
   std::uint64_t sent_before_ = 0, received_before_ = 0; // bytes, by earlier connections
+  lane_traffic sent_;
   std::chrono::steady_clock::time_point away_since_{};
 
   std::atomic<std::uint64_t> received_ = 0;

@@ -342,9 +342,13 @@ void node_job::describe(actor_report& out) const {
 
 node_totals node_job::totals() const {
   node_totals out{.computed_ns = meter_->computed_ns, .emulated_ns = meter_->emulated_ns};
+  out.exchanged_ns = meter_->exchanged_ns, out.hidden_ns = meter_->hidden_ns;
   for (const auto& lane : lanes()) {
     out.bytes_sent += lane.bytes_sent;
     out.bytes_received += lane.bytes_received;
+    out.bytes_push += lane.sent.push;
+    out.bytes_params += lane.sent.params;
+    out.bytes_peers += lane.sent.peers;
   }
   return out;
 }

@@ -135,8 +135,6 @@ private:
   /// `role`: the device's role, as in a trace.
   std::shared_ptr<kernels::backend> open_queue(const std::string& device, std::optional<std::uint32_t> role = std::nullopt) const;
 
-  static constexpr std::int64_t partition_bytes = 1 << 20; ///< the unit of sending
-
   // Known from the beginning.
   measured_pointer<node_control> self_;
   const node_options& where_;
@@ -173,7 +171,7 @@ private:
   std::map<protocols::holder_id, local_device_holder> local_device_holders_;          ///< on this node
   std::map<protocols::worker_id, local_device_worker> local_device_workers_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, holder_actor> proxies_; ///< by node and holder; one keeps messages in order
-  std::shared_ptr<emulation_meter> meter_ = std::make_shared<emulation_meter>(); ///< of the workers
+  std::shared_ptr<worker_meter> meter_ = std::make_shared<worker_meter>();  ///< of the workers
   caf::typed_response_promise<void> starting_;
 };
 

@@ -79,8 +79,7 @@ evaluator_setup evaluating(const data_pair& data, const job& what, std::shared_p
 }
 
 /// Who takes this worker's pushes, and in what partitions, when some aggregators are gone.
-auto targets_of(const protocols::tree_shape& shape, protocols::worker_id worker, const std::vector<flat_range>& shards,
-                std::int64_t partition_bytes) {
+auto targets_of(const protocols::tree_shape& shape, protocols::worker_id worker, const std::vector<flat_range>& shards) {
   return [=](const std::set<protocols::holder_id>& gone) {
     std::vector<push_target> out;
     for (const auto holder : protocols::takers_of(protocols::holder_tree(shape, gone), worker)) {
@@ -104,7 +103,7 @@ protocols::holder_place place_of(const std::vector<protocols::holder_place>& tre
 }
 
 shard_setup sharding(const job& what, const protocols::protocol& runs, const protocols::holder_place& place, flat_range range,
-                     const parameter_layout& layout, std::int64_t partition_bytes) {
+                     const parameter_layout& layout) {
   shard_setup out;
   out.place = place;
   out.range = range;
@@ -120,15 +119,15 @@ shard_setup sharding(const job& what, const protocols::protocol& runs, const pro
 }
 
 /// Its partitions by the holders that it may send to.
-aggregator_setup aggregating(const job& what, const protocols::holder_place& place, const std::vector<flat_range>& shards,
-                             std::int64_t partition_bytes) {
+aggregator_setup aggregating(const job& what, const protocols::holder_place& place, const std::vector<flat_range>& shards) {
   aggregator_setup out;
   out.place = place;
   out.floats = shards.back().end;
   out.partitions = cut_into_partitions({0, out.floats}, partition_bytes);
   for (const auto& each : shards)
     out.shard_partitions.push_back(cut_into_partitions(each, partition_bytes));
-  out.link = what.inject.link;
+  if (what.protocol.fan_in != protocols::fan_in_of_nodes) // else those that push to it are on its host
+    out.link = what.inject.link;
   return out;
 }
 
@@ -150,19 +149,24 @@ protocols::lead_succession succession_of(const job& what, const protocols::proto
   return out;
 }
 
-/// The handles of a job's roles on node `self`: local ones, and of those elsewhere what `far_holder` and `far_params` make.
+/// The handles of a job's roles on node `self`: local ones, and of those elsewhere what `far_holder` makes for each holder, and
+/// `far_params` for each node.
 template <class FarHolder, class FarParams>
 role_peers introduced(const job_places& places, std::uint32_t self, const local_roles& roles, FarHolder far_holder,
                       FarParams far_params) {
   role_peers out;
+  std::map<std::uint32_t, params_actor> nodes;
+  const auto workers_of = [&](std::uint32_t node) {
+    auto& proxy = nodes[node];
+    return proxy ? proxy : proxy = params_actor{far_params(node)};
+  };
   for (const auto& where : places.holders)
     out.holders.push_back(where.node == nowhere ? holder_actor{}
                           : where.node == self  ? holder_actor{roles.holders.at(where.index)}
                                                 : holder_actor{far_holder(where)});
   for (const auto& where : places.workers)
-    out.workers.push_back(where.node == self ? params_actor{roles.workers.at(where.index)}
-                                             : params_actor{far_params(where.node)});
-  out.evaluator = places.evaluator == self ? params_actor{roles.evaluator} : params_actor{far_params(places.evaluator)};
+    out.workers.push_back(where.node == self ? params_actor{roles.workers.at(where.index)} : workers_of(where.node));
+  out.evaluator = places.evaluator == self ? params_actor{roles.evaluator} : workers_of(places.evaluator);
   return out;
 }
 
@@ -242,7 +246,7 @@ void node_job::spawn_holder(const role_place& where, const first_parameters& sou
   if (place.is_shard) {
     if (!first)
       first = source.flat(allocate);
-    auto setup = sharding(job_, protocol_, place, range, net_->layout(), partition_bytes);
+    auto setup = sharding(job_, protocol_, place, range, net_->layout());
     setup.initial = first.slice(to_bytes(range.begin), to_bytes(range.size()));
     setup.queue = queue;
     setup.data_size = loaded_.data.train->size();
@@ -261,7 +265,7 @@ void node_job::spawn_holder(const role_place& where, const first_parameters& sou
       roles_.shards.emplace(where.index, shard);
     actor = shard;
   } else {
-    auto setup = aggregating(job_, place, shard_ranges_, partition_bytes);
+    auto setup = aggregating(job_, place, shard_ranges_);
     setup.start = source.ver();
     setup.queue = queue;
     setup.receive_buffers = receive_buffers;
@@ -323,7 +327,7 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
   auto setup = working(job_, protocol_, {id, protocols::incarnation{incarnation}}, loaded_.data.train->size());
   setup.net = net_;
-  auto targets = targets_of(job_.shape(), id, shard_ranges_, partition_bytes);
+  auto targets = targets_of(job_.shape(), id, shard_ranges_);
   setup.targets = targets({});
   if (!protocols::is_flat(job_.shape()))
     setup.targets_without = std::move(targets);

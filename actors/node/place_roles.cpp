@@ -135,9 +135,15 @@ job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
   for (std::uint32_t i = 0, w = job.cluster.workers; i < count; ++i)
     for (std::size_t more = nodes[i].absent ? each : 0; more > 0 && w < job.cluster.seats(); --more, ++w)
       places.workers.push_back({w, i, for_workers.next(i)});
-  for (const auto& holder : protocols::holder_tree(job.shape())) {
+  auto shape = job.shape();
+  shape.blocks = worker_blocks(job, places);
+  for (const auto& holder : protocols::holder_tree(shape)) {
     auto number = holder.self.value;
     std::uint32_t node = 0;
+    if (protocols::is_vacant(holder)) {
+      places.holders.push_back({.index = number, .node = nowhere, .aggregates = true});
+      continue;
+    }
     if (holder.backup_of)
       node = place_of_backup(places, *holder.backup_of, nodes, for_backups);
     else if (holder.is_shard)
@@ -152,6 +158,18 @@ job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
   }
   places.evaluator = places.holders.front().node;
   return places;
+}
+
+std::vector<std::uint32_t> worker_blocks(const job& what, const job_places& places) {
+  std::vector<std::uint32_t> out;
+  if (what.protocol.fan_in != protocols::fan_in_of_nodes)
+    return out;
+  for (std::size_t w = 0; w < places.workers.size(); ++w) {
+    if (w == 0 || places.workers[w].node != places.workers[w - 1].node)
+      out.push_back(0);
+    ++out.back();
+  }
+  return out;
 }
 
 } // namespace troupe::actors

@@ -32,4 +32,8 @@ inline constexpr std::uint8_t any_node = 1, followers_node = 2, leaders_node = 3
 /// may have fewer, or none.
 job_places place_roles(const job& what, const std::vector<member_node>& nodes);
 
+/// How many workers each node has that has some: tree_shape::blocks of a job whose lowest aggregators are one on each node, or
+/// else nothing.
+std::vector<std::uint32_t> worker_blocks(const job& what, const job_places& places);
+
 } // namespace troupe::actors

@@ -138,9 +138,12 @@ kernels::buffer lane_router::place(net::node_id from, const wire::message& head,
     return {};
   return std::visit(
       overloaded{
+          // The first that is here has room for all of them.
           [this](const wire::params_part& m) -> kernels::buffer {
-            auto role = find(m.to);
-            return role.receive_buffers ? role.receive_buffers->place(m.params.key, flat(m.where)) : kernels::buffer{};
+            for (const auto to : m.to)
+              if (const auto role = find(to); role.receive_buffers)
+                return role.receive_buffers->place(m.params.key, flat(m.where));
+            return {};
           },
           [this](const wire::push_part& m) -> kernels::buffer {
             auto role = find(m.to);
@@ -165,7 +168,10 @@ void lane_router::on_message(net::node_id from, wire::message msg, kernels::buff
   if (is_outdated(from, msg))
     return;
   std::visit(overloaded{
-                 [&](const wire::params_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
+                 [&](const wire::params_part& m) {
+                   for (const auto to : m.to)
+                     caf::anon_send(find(to).actor, m, payload);
+                 },
                  [&](const wire::push_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
                  [&](const wire::partial_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
                  [&](const wire::push_end& m) { caf::anon_send(find(m.to).actor, m); },

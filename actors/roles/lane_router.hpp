@@ -100,8 +100,8 @@ private:
 };
 using holder_proxy_impl = holder_actor::stateful_impl<holder_proxy_state>;
 
-/// A remote worker (or the evaluator) as a local actor. It gets a replica whole and sends it in partitions, at the lowest
-/// priority.
+/// The workers of a remote node (and the evaluator) as a local actor: a message says for whom it is. It gets a replica whole and
+/// sends it in partitions, at the lowest priority.
 class params_proxy_state {
 public:
   static inline const char* name = "troupe.worker-proxy";

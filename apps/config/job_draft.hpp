@@ -33,6 +33,11 @@ struct assignment {
   std::string full_name() const { return section.empty() ? name : section + "." + name; }
 };
 
+/// What protocol.fan_in takes.
+inline integer_or_word fan_in_domain() {
+  return {{0, 1024}, "node", protocols::fan_in_of_nodes};
+}
+
 struct job_draft {
   explicit job_draft(const std::string& file) : problems(file) { out.file = file; }
 
@@ -92,6 +97,9 @@ const Named* find_named(const std::vector<Named>& all, const std::string& name) 
 void read_protocols(job_draft& draft, const std::string& asked);
 /// Sets the protocol's parameters that were not given.
 void complete_protocol(job_draft& draft);
+
+/// How many workers each node has, where all nodes are alike: as `run` places them. A cluster may place them otherwise.
+void derive_blocks(job_draft& draft);
 
 /// The rules between the protocol with its parameters and other keys.
 void apply_protocol_rules(job_draft& draft);

@@ -59,6 +59,7 @@ checked<loaded_job> load_job(const std::string& path, const std::vector<setting>
   read_protocols(draft, protocol);
   apply_rules(draft);
   complete_protocol(draft);
+  derive_blocks(draft);
   apply_protocol_rules(draft);
   read_inject(draft);
   ask_layers(draft);

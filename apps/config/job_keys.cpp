@@ -132,8 +132,8 @@ void add_protocol(key_list& keys, const actors::extensions& added) {
   names.planned.assign(protocols::unimplemented_names().begin(), protocols::unimplemented_names().end());
   TROUPE_KEY("protocol", "name", names, job.protocol.name,
              "which worker waits for which; `troupe protocols` lists the protocols and their parameters");
-  TROUPE_KEY("protocol", "fan_in", (integer{0, 1024}), job.protocol.fan_in,
-             "workers or aggregators under one aggregator; 0: no aggregators");
+  TROUPE_KEY("protocol", "fan_in", fan_in_domain(), job.protocol.fan_in,
+             "workers or aggregators under one aggregator; node: one for the workers of each node; 0: no aggregators");
 }
 
 void add_cluster(key_list& keys) {

@@ -86,7 +86,7 @@ void read_parameter(job_draft& draft, const std::vector<protocol>& catalog, cons
   if (a.name == "fan_in" && entry.takes_fan_in) {
     if (a.unset)
       return;
-    const reading read = read_value(a.given, integer{0, 1024});
+    const reading read = read_value(a.given, fan_in_domain());
     if (!read.wrong.empty()) {
       draft.problems.add(a.value_at, fmt::format("{} = {} {}", a.full_name(), to_text(a.given), read.wrong));
       return;

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "actors/checkpoint/job_facts.hpp"
+#include "actors/node/place_roles.hpp"
 #include "apps/config/suggest.hpp"
 #include "protocols/catalog.hpp"
 #include "tensor/data/augmentation.hpp"
@@ -366,6 +367,13 @@ void apply_rules(job_draft& draft) {
   check_precision(draft);
   check_ends(draft);
   check_checkpoint(draft);
+}
+
+void derive_blocks(job_draft& draft) {
+  actors::job& job = draft.out.job;
+  if (job.protocol.fan_in == protocols::fan_in_of_nodes && draft.problems.empty())
+    job.cluster.blocks =
+        actors::worker_blocks(job, actors::place_roles(job, std::vector<actors::member_node>(job.cluster.nodes)));
 }
 
 } // namespace troupe::config

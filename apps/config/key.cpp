@@ -74,6 +74,9 @@ std::string expected(const domain& accepts) {
           [](const text_list& t) { return t.choices.empty() ? "a list of texts" : "a list of texts, each " + one_of(t.choices); },
           [](const device_list&) { return std::string(R"(a list of devices, each "cpu", "cuda" or "cuda:N")"); },
           [](const integer_list& w) { return "a list of whole numbers " + bounds(w.least, w.most); },
+          [](const integer_or_word& w) {
+            return fmt::format("a whole number {} or \"{}\"", bounds(w.range.least, w.range.most), w.word);
+          },
           [](const tables&) { return std::string("tables, or texts of key=value[,key=value]"); },
       },
       accepts);
@@ -108,6 +111,11 @@ boost::json::object to_json(const domain& accepts) {
                         [&](const text_list& t) { return choosing("texts", t.choices); },
                         [&](const device_list&) { return typed("devices"); },
                         [&](const integer_list& w) { return typed("wholes", number(w.least, w.most)); },
+                        [&](const integer_or_word& w) {
+                          json::object out = number(w.range.least, w.range.most);
+                          out["choices"] = json::value_from(std::vector{w.word});
+                          return typed("whole", std::move(out));
+                        },
                         [&](const tables& t) {
                           json::array keys;
                           for (const table_key& key : t.keys) {
@@ -199,6 +207,15 @@ reading read_value(const toml_value& from, const domain& accepts) {
                         [&](const device_list& d) { return read_list<std::string>(from, d, device{}); },
                         [&](const integer_list& w) {
                           return read_list<std::int64_t>(from, w, integer{w.least, w.most});
+                        },
+                        [&](const integer_or_word& w) {
+                          const auto* s = std::get_if<std::string>(&from.held);
+                          if (s != nullptr && *s == w.word)
+                            return reading{w.stands_for, {}};
+                          const auto* i = std::get_if<std::int64_t>(&from.held);
+                          if (i != nullptr && w.range.contains(*i))
+                            return reading{*i, {}};
+                          return i != nullptr ? reading{{}, "is out of range; it takes " + expected(w)} : wrong_type(from, w);
                         },
                         [&](const tables& t) { return wrong_type(from, t); },
                     },

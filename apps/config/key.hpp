@@ -43,13 +43,19 @@ struct device_list {};
 struct integer_list {
   std::int64_t least = 0, most = no_limit;
 };
+/// A whole number, or a word for one that is out of its range.
+struct integer_or_word {
+  integer range;
+  std::string word;
+  std::int64_t stands_for = 0;
+};
 struct table_key;
 /// Tables with their own keys, or the same as SPECs; job_inject.cpp reads them.
 struct tables {
   std::vector<table_key> keys;
 };
 
-using domain = std::variant<integer, real, text, device, boolean, text_list, device_list, integer_list, tables>;
+using domain = std::variant<integer, real, text, device, boolean, text_list, device_list, integer_list, integer_or_word, tables>;
 
 /// One key of such a table.
 struct table_key {
@@ -116,17 +122,23 @@ value load(const Field& field) {
     return field;
 }
 
+/// A value as the domain spells it.
+inline value spelled(const value& v, const domain& in) {
+  const auto* either = std::get_if<integer_or_word>(&in);
+  return either != nullptr && v == value{either->stands_for} ? value{either->word} : v;
+}
+
 /// A key whose value lives in the field that `access` picks out of a Target.
 template <class Target, class Access>
 key_info<Target> key_of(std::string section, std::string name, domain accepts, Access access, std::string meaning,
                         bool optional = false) {
   return {std::move(section),
           std::move(name),
-          std::move(accepts),
+          accepts,
           std::move(meaning),
           optional,
           [access](Target& t, const value& v) { store(access(t), v); },
-          [access](const Target& t) { return load(access(t)); }};
+          [access, accepts](const Target& t) { return spelled(load(access(t)), accepts); }};
 }
 
 /// The field `path` of the Target, for key_of.

@@ -147,7 +147,7 @@ void each_push_ends_once::finished(const aftermath& all) {
 rounds_are_sound::rounds_are_sound(const options& job)
     : decoded_(decoded_protocols(job)),
       holders_(static_cast<std::uint32_t>(
-          holder_tree({job.job.workers, job.job.shards, job.protocol.fan_in, job.job.replicas}).size())) {
+          holder_tree({job.job.workers, job.job.shards, job.protocol.fan_in, job.job.replicas, false, job.blocks}).size())) {
   if (const auto entry = find_protocol(job.protocol.name, job.added))
     per_push_ = entry->per_push;
 }

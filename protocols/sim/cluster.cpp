@@ -60,8 +60,12 @@ result simulate(const options& job, numerics& maths, std::span<listener* const> 
 
 cluster::cluster(const options& job, numerics& maths, std::span<listener* const> listeners)
     : options_(job), maths_(maths), listeners_(listeners.begin(), listeners.end()), checks_(debug_build || !listeners.empty()),
-      protocol_(entry_of(job)), shape_{job.job.workers, job.job.shards, job.protocol.fan_in, job.job.replicas,
-                                       job.clips && protocol_.sums_gradients(job.protocol)},
+      protocol_(entry_of(job)), shape_{job.job.workers,
+                                       job.job.shards,
+                                       job.protocol.fan_in,
+                                       job.job.replicas,
+                                       job.clips && protocol_.sums_gradients(job.protocol),
+                                       job.blocks},
       tree_(holder_tree(shape_)), network_(job.inject.link),
       control_latency_(job.control_latency < 0 ? network_.latency() : job.control_latency),
       dice_(random_stream::keyed(job.seed, 0x5157)), hops_(random_stream::keyed(job.seed, 0x409)),
@@ -96,14 +100,16 @@ void cluster::place_roles() {
   const std::uint32_t nodes = options_.nodes != 0 ? options_.nodes : options_.job.workers;
   const auto host_of_worker = [&](std::uint32_t worker) {
     if (!options_.colocated)
-      return host_id{static_cast<std::uint32_t>(tree_.size()) + worker};
+      return host_id{static_cast<std::uint32_t>(tree_.size()) + block_of(shape_.blocks, {worker}).value_or(worker)};
     return host_id{static_cast<std::uint32_t>(std::uint64_t{worker % options_.job.workers} * nodes / options_.job.workers)};
   };
   for (const holder_place& place : tree_) {
+    if (is_vacant(place))
+      continue;
     const std::uint32_t number = place.self.value;
     const std::uint32_t turn = number % options_.job.shards + (place.backup_of ? number / options_.job.shards : 0);
     host_id host{options_.colocated ? turn % nodes : number};
-    if (options_.colocated && !place.is_shard)
+    if ((options_.colocated || !shape_.blocks.empty()) && !place.is_shard)
       host = host_of_worker(workers_below(tree_, place.self).begin()->value);
     holders_->add(place, host);
   }

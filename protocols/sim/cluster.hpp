@@ -43,6 +43,7 @@ private:
     std::uint64_t generation = 0; ///< of a computation
     bool leaves = false;          ///< its sender has it now, and its transmission begins
     bool lost = false;
+    std::vector<envelope> others{}; ///< to more workers of that host: what it carries crosses the link once, for all of them
   };
   /// Something that happens to the cluster.
   struct scheduled_event {
@@ -68,7 +69,8 @@ private:
   // -- the network (delivery.cpp)
   endpoint actor_of(endpoint who) const;
   host_id host_of(endpoint who) const;
-  void send(endpoint from, endpoint to, message msg, std::uint64_t bytes = 0, std::optional<nanoseconds> left = {});
+  void send(endpoint from, endpoint to, message msg, std::uint64_t bytes = 0, std::optional<nanoseconds> left = {},
+            const std::vector<worker_id>& along = {});
   void arrive(envelope&& mail);
   void transmit(envelope&& mail);
   void look_at(host_link which);

@@ -51,8 +51,10 @@ host_id cluster::host_of(endpoint who) const {
   return {};
 }
 
-/// `left`: when its sender sent it, where that is not now.
-void cluster::send(endpoint from, endpoint to, message msg, std::uint64_t bytes, std::optional<nanoseconds> left) {
+/// `left`: when its sender sent it, where that is not now. `along`: more workers of the receiver's host; it crosses the link
+/// once.
+void cluster::send(endpoint from, endpoint to, message msg, std::uint64_t bytes, std::optional<nanoseconds> left,
+                   const std::vector<worker_id>& along) {
   envelope out{.from = from, .to = to, .content = std::move(msg)};
   if (to.kind == role::worker) {
     const worker_role& receiver = role_of({to.index});
@@ -89,11 +91,16 @@ void cluster::send(endpoint from, endpoint to, message msg, std::uint64_t bytes,
     nanoseconds& last = last_on_link_[{actor_of(from), actor_of(to)}];
     at = last = std::max(last, at);
   }
+  for (const worker_id other : along)
+    if (out.leaves)
+      out.others.push_back({from, {role::worker, other.value}, out.content, 0, role_of(other).self.incarnation});
+    else
+      send(from, {role::worker, other.value}, out.content, 0, left);
   queue_.push(at, std::move(out));
 }
 
 void cluster::arrive(envelope&& mail) {
-  if (mail.lost)
+  if (mail.lost && std::ranges::all_of(mail.others, &envelope::lost))
     return;
   if (std::exchange(mail.leaves, false))
     return transmit(std::move(mail));
@@ -125,7 +132,11 @@ void cluster::transmit(envelope&& mail) {
 void cluster::look_at(host_link which) {
   for (const std::uint64_t id : network_.through(which, now_)) {
     TROUPE_ASSERT(transmitted_.contains(id));
-    queue_.push(now_ + network_.latency(), std::move(transmitted_.extract(id).mapped()));
+    envelope mail = std::move(transmitted_.extract(id).mapped());
+    auto others = std::exchange(mail.others, {});
+    queue_.push(now_ + network_.latency(), std::move(mail));
+    for (envelope& other : others)
+      queue_.push(now_ + network_.latency(), std::move(other));
   }
   if (const auto next = network_.next_look(which))
     queue_.push(*next, which);
@@ -207,17 +218,21 @@ void cluster::hear(const envelope& mail) {
 /// it is lost: who comes back has a new address. Returns what does not arrive of what it had sent.
 std::vector<cluster::envelope> cluster::lose(const std::function<bool(endpoint)>& from, const std::function<bool(endpoint)>& to) {
   std::map<endpoint, std::vector<envelope*>> sent;
-  const auto concerns = [&](envelope& under_way) {
-    if (to(under_way.to))
-      under_way.lost = true;
-    else if (from(under_way.from))
-      sent[actor_of(under_way.to)].push_back(&under_way);
+  const auto concerns = [&](envelope& one) {
+    if (to(one.to))
+      one.lost = true;
+    else if (from(one.from))
+      sent[actor_of(one.to)].push_back(&one);
+  };
+  const auto concern_all = [&](envelope& under_way) {
+    concerns(under_way);
+    std::ranges::for_each(under_way.others, concerns);
   };
   for (event* each : queue_.pending())
     if (auto* under_way = std::get_if<envelope>(each))
-      concerns(*under_way);
+      concern_all(*under_way);
   for (auto& [id, under_way] : transmitted_) // behind what has left the links already
-    concerns(under_way);
+    concern_all(under_way);
   std::vector<envelope> out;
   if (!options_.tests.tail_loss)
     return out;

@@ -70,6 +70,8 @@ struct options {
   /// share the shards, backups and workers; an aggregator is with its first worker.
   bool colocated = false;
   std::uint32_t nodes = 0;
+  /// With fan_in_of_nodes: tree_shape::blocks. Each has a host, with its workers and their aggregator.
+  std::vector<std::uint32_t> blocks{};
   /// One way, on the control plane, between hosts; negative: the link's.
   nanoseconds control_latency = -1;
   std::vector<late_join> late_joins{};

@@ -208,11 +208,21 @@ void cluster::holder_role::send_parameters(const std::vector<worker_id>& to, con
     return;
   const params_envelope part{place.self, head, maths->parameters()};
   const nanoseconds ready = std::max(in.now_, free_at);
-  for (const worker_id who : to)
+  std::vector<std::vector<worker_id>> hosts; // in the order of their first workers
+  std::map<host_id, std::size_t> numbers;
+  for (const worker_id who : to) {
     if (who == evaluator)
       in.send(self(), the_evaluator, part, 0, ready);
-    else if (who.value < in.workers_.size())
-      in.send(self(), {role::worker, who.value}, part, in.options_.model_bytes / in.options_.job.shards, ready);
+    if (who == evaluator || who.value >= in.workers_.size() || !in.role_of(who).alive)
+      continue;
+    const auto [number, fresh] = numbers.try_emplace(in.host_of({role::worker, who.value}), hosts.size());
+    if (fresh)
+      hosts.emplace_back();
+    hosts[number->second].push_back(who);
+  }
+  for (const auto& workers : hosts)
+    in.send(self(), {role::worker, workers.front().value}, part, in.options_.model_bytes / in.options_.job.shards, ready,
+            {workers.begin() + 1, workers.end()});
 }
 
 void cluster::holder_role::tells_itself(const arrival& msg) {

@@ -72,7 +72,8 @@ fault check(const push_end& m) {
   return check(m.push);
 }
 fault check(const params_part& m) {
-  return first_of(check(m.where), at_least("period", m.params.period, 1));
+  return first_of(check(m.where), few("workers to deliver to", m.to.size()),
+                  at_least("number of workers to deliver to", std::ssize(m.to), 1), at_least("period", m.params.period, 1));
 }
 fault check(const partial_part& m) {
   return m.empty ? well_formed(m.where) : check(m.where);

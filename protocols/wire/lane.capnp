@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The lane protocol, version 5: what two nodes of one job say to each other at every step.
+# The lane protocol, version 6: what two nodes of one job say to each other at every step.
 
 @0xc53f636cbd0941bc;
 
@@ -50,7 +50,7 @@ $Cxx.namespace("troupe::protocols::wire::schema");
 const magic :UInt64 = 0x454e414c45505254;
 # "TRPELANE" in the order of the bytes on the wire.
 
-const version :UInt16 = 5;
+const version :UInt16 = 6;
 
 struct Frame {
   union {
@@ -60,7 +60,7 @@ struct Frame {
     # Each message names the role that it is for: a node holds several.
     pushPart @2 :PushPart;       # worker to holder, with payload
     pushEnd @3 :PushEnd;         # worker to holder, after its parts
-    paramsPart @4 :ParamsPart;   # shard to worker, with payload
+    paramsPart @4 :ParamsPart;   # shard to workers, with payload
     partialPart @5 :PartialPart; # aggregator to its parent, with payload
     arrival @6 :Arrival;         # holder to lead
     close @7 :Close;             # lead to holder
@@ -181,11 +181,12 @@ struct PushEnd {
 }
 
 struct ParamsPart {
-  # One partition of new parameters. They are complete once every element of the flat array has come.
+  # One partition of new parameters, for each of these workers of the node. They are complete once every element of the flat
+  # array has come.
   where @0 :Range;
   version @1 :UInt64;
   position @2 :UInt64; # where in the data the next global batch (or the worker's own slice) starts, in samples
-  to @3 :UInt32;       # worker, or 0xffffffff: the evaluator
+  to @3 :List(UInt32); # 1 to 2048 workers; 0xffffffff: the evaluator
   from @4 :UInt32;
   epoch @5 :UInt32;
   period @6 :UInt32;   # local steps to make with them; 1 or more

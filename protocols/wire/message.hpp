@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <variant>
+#include <vector>
 
 #include "protocols/message.hpp"
 
@@ -30,9 +31,10 @@ struct push_end {
   std::uint32_t parts = 0;
   friend bool operator==(const push_end&, const push_end&) = default;
 };
-/// One partition of new parameters; the payload is the range's floats. Complete once the whole flat array has come.
+/// One partition of new parameters; the payload is the range's floats. Complete once the whole flat array has come. It names all
+/// workers of the node that are sent this version in the same way, and travels once.
 struct params_part {
-  worker_id to;
+  std::vector<worker_id> to; ///< one at least, each once
   holder_id from;
   protocols::params params; ///< `parameters` is 0
   range where;

@@ -147,7 +147,7 @@ push_end get(schema::PushEnd::Reader from) {
 }
 
 void put(schema::ParamsPart::Builder to, const params_part& m) {
-  to.setTo(m.to.value);
+  put(to.initTo(static_cast<unsigned>(m.to.size())), m.to);
   to.setFrom(m.from.value);
   to.setEpoch(m.params.epoch.value);
   to.setVersion(m.params.ver.value);
@@ -158,7 +158,7 @@ void put(schema::ParamsPart::Builder to, const params_part& m) {
   put(to.initWhere(), m.where);
 }
 params_part get(schema::ParamsPart::Reader from) {
-  return {{from.getTo()},
+  return {get(from.getTo()),
           {from.getFrom()},
           {{from.getEpoch()}, {from.getVersion()}, from.getKey(), from.getPosition(), from.getPeriod(), {from.getMarked()}, {}},
           get(from.getWhere())};
@@ -378,6 +378,7 @@ std::size_t head_words_bound(const content& body) {
   constexpr std::size_t fixed = 44;
   const auto lists = overloaded{
       [](const bye&) { return max_reason_bytes / 8 + 1; },
+      [](const params_part& m) { return m.to.size() / 2 + 1; },
       [](const addressed<close>& m) { return 3 * m.message.contributions.size() + m.message.send_to.size() / 2 + 1; },
       [](const addressed<send_order>& m) { return m.message.to.size() / 2 + 1; },
       [](const addressed<copy_request>& m) { return m.message.pieces.size() / 2 + 1; },

@@ -30,6 +30,7 @@ arrangement over_a_link(const std::string& protocol, std::uint32_t workers, bool
 nanoseconds simulated(const arrangement& setup, const role_cluster& like) {
   protocols::sim::options job;
   job.protocol = {.name = setup.protocol, .fan_in = setup.fan_in, .parameters = setup.parameters};
+  job.blocks = setup.blocks;
   job.job.workers = setup.workers;
   job.job.shards = setup.shards;
   job.job.batch = role_cluster::batch;
@@ -61,6 +62,16 @@ TEST(EmulatedRoles, TakeTheSimulatorsTime) {
   }
   expect_the_simulators_time(over_a_link("sync", 4, false, 0, 2));
   expect_the_simulators_time(over_a_link("sync", 4, false, 2, 2));
+}
+
+TEST(EmulatedRoles, WorkersOfANodeShareItsLink) {
+  for (const bool slow : {false, true}) {
+    arrangement setup = over_a_link("sync", 4, slow, protocols::fan_in_of_nodes);
+    setup.blocks = {2, 2};
+    expect_the_simulators_time(setup);
+    setup.blocks = {3, 1};
+    expect_the_simulators_time(setup);
+  }
 }
 
 // Steps of 20 ms, the second of which has 12 of 32 samples; the push, its arrival, the close, the sum and the parameters take 30

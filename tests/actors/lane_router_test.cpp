@@ -2,7 +2,14 @@
 // Who may say what over a lane.
 #include "actors/roles/lane_router.hpp"
 
+#include <memory>
+#include <vector>
+
+#include <caf/actor_system.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
 #include <gtest/gtest.h>
+
+#include "tests/actors/testing_scheduler.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -39,7 +46,7 @@ TEST_F(LaneRouter, AMessageIsTakenOnlyFromTheNodeThatHoldsTheRoleThatSendsIt) {
   between.from = {{0}, {0}};
   EXPECT_EQ(senders_of(wire::push_part{{0}, {0}, of(1), some}), senders{2});
   EXPECT_EQ(senders_of(wire::push_end{{0}, pushed, 1}), senders{2});
-  EXPECT_EQ(senders_of(wire::params_part{{0}, {1}, {}, some}), senders{1});
+  EXPECT_EQ(senders_of(wire::params_part{{{0}}, {1}, {}, some}), senders{1});
   EXPECT_EQ(senders_of(wire::partial_part{{0}, {1}, {0}, some}), senders{1});
   EXPECT_EQ(senders_of(wire::peer_part{{1}, between, some}), senders{1});
   EXPECT_EQ(senders_of(wire::addressed<protocols::arrival>{{0}, {{1}, pushed}}), senders{1});
@@ -55,7 +62,7 @@ TEST_F(LaneRouter, ABackupSpeaksForItsShardAndTheShardsNodeIsNoStranger) {
   places.holders = {{.index = 0, .node = 0}, {.index = 1, .node = 2, .backup_of = 0}};
   lane_router subject{node_control{}};
   subject.take_only_from(places);
-  const wire::params_part part{{0}, {0}, {}, some};
+  const wire::params_part part{{{0}}, {0}, {}, some};
   EXPECT_FALSE(subject.fault_of(net::node_id{2}, part)) << "this node may hear late that it is the shard";
   EXPECT_TRUE(subject.fault_of(net::node_id{1}, part));
   places.take_over({{0}, {1}, 1});
@@ -67,13 +74,110 @@ TEST_F(LaneRouter, ABackupSpeaksForItsShardAndTheShardsNodeIsNoStranger) {
 
 TEST_F(LaneRouter, NobodySpeaksForARoleThatIsNotInTheJob) {
   EXPECT_EQ(senders_of(wire::push_part{{0}, {0}, of(7), some}), senders{});
-  EXPECT_EQ(router.fault_of(net::node_id{2}, wire::params_part{{0}, {9}, {}, some}),
+  EXPECT_EQ(router.fault_of(net::node_id{2}, wire::params_part{{{0}}, {9}, {}, some}),
             "node 2 speaks for holder 9, which is not there");
 }
 
 TEST_F(LaneRouter, BeforeThePlacesAreKnownNothingIsRefused) {
   lane_router early{node_control{}};
-  EXPECT_FALSE(early.fault_of(net::node_id{3}, wire::params_part{{0}, {9}, {}, some}));
+  EXPECT_FALSE(early.fault_of(net::node_id{3}, wire::params_part{{{0}}, {9}, {}, some}));
+}
+
+// -- parameters for several workers of a node
+
+using deliveries = std::vector<std::pair<wire::params_part, kernels::buffer>>;
+
+class joining_worker_state {
+public:
+  static inline const char* name = "test.worker";
+  joining_worker_state(params_actor::stateful_pointer<joining_worker_state>, std::shared_ptr<deliveries> heard)
+      : heard_(std::move(heard)) {}
+  params_actor::behavior_type make_behavior() {
+    return {[this](const wire::params_part& head, const kernels::buffer& payload) { heard_->emplace_back(head, payload); },
+            [](const wire::peer_part&, const kernels::buffer&) {}};
+  }
+
+private:
+  std::shared_ptr<deliveries> heard_;
+};
+
+/// A node of workers 0 to 3. Worker 1 is not here.
+struct SharedParameters : testing::Test {
+  SharedParameters() {
+    for (const std::uint32_t worker : {0U, 2U, 3U}) {
+      heard[worker] = std::make_shared<deliveries>();
+      inboxes[worker] = std::make_shared<params_assembler>(flat_range{0, 32}, allocate);
+      router.add(protocols::worker_id{worker}, system.spawn<params_actor::stateful_impl<joining_worker_state>>(heard[worker]),
+                 inboxes[worker], nullptr);
+    }
+  }
+  ~SharedParameters() override { router.clear(); }
+  /// As the lane's thread does: into the place that the router gives.
+  void come(const wire::params_part& head) {
+    const auto bytes = static_cast<std::size_t>(head.where.end - head.where.begin) * sizeof(float);
+    const auto payload = router.place(net::node_id{0}, head, bytes);
+    ASSERT_EQ(payload.bytes(), bytes);
+    std::ranges::fill(payload.span<float>(), 5.0F);
+    router.on_message(net::node_id{0}, head, payload);
+    dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler()).run();
+  }
+  /// What this worker has put together of what it has heard.
+  kernels::buffer whole(std::uint32_t worker, std::uint64_t key) {
+    for (const auto& [head, payload] : *heard[worker])
+      inboxes[worker]->add(head.params.key, {head.where.begin, head.where.end}, payload);
+    return inboxes[worker]->take(key).value_or(kernels::buffer{});
+  }
+  static wire::params_part part_for(std::vector<protocols::worker_id> to, std::uint64_t key, wire::range where) {
+    return {std::move(to), {0}, {.ver = {key}, .key = key}, where};
+  }
+
+  tests::testing_config config;
+  caf::actor_system system{config};
+  std::shared_ptr<kernels::backend> queue = kernels::open_backend({.device = "cpu"});
+  std::function<kernels::buffer(std::size_t)> allocate = [this](std::size_t bytes) { return queue->allocate_host(bytes); };
+  std::map<std::uint32_t, std::shared_ptr<deliveries>> heard;
+  std::map<std::uint32_t, std::shared_ptr<params_assembler>> inboxes;
+  lane_router router{node_control{}};
+};
+
+TEST_F(SharedParameters, OneFrameIsDeliveredToEachWorkerThatItNamesWithoutACopy) {
+  come(part_for({{2}, {3}}, 7, {0, 16}));
+  come(part_for({{2}, {3}}, 7, {16, 32}));
+  EXPECT_TRUE(heard[0]->empty());
+  const auto first = whole(2, 7), second = whole(3, 7);
+  ASSERT_EQ(first.bytes(), 128U);
+  ASSERT_EQ(second.bytes(), 128U);
+  EXPECT_EQ(first.data(), second.data()) << "one block for both";
+  EXPECT_EQ(second.as<float>()[31], 5.0F);
+}
+
+TEST_F(SharedParameters, AWorkerThatIsGoneTakesNothingFromTheOthers) {
+  come(part_for({{1}, {2}, {3}}, 7, {0, 32}));
+  EXPECT_EQ(whole(2, 7).bytes(), 128U);
+  EXPECT_EQ(whole(3, 7).bytes(), 128U);
+}
+
+/// A worker that has come back is sent alone what the others have; later they are sent the next together.
+TEST_F(SharedParameters, WhoLacksAVersionGetsItByAFrameOfItsOwn) {
+  come(part_for({{2}}, 7, {0, 32}));
+  come(part_for({{2}, {3}}, 8, {0, 16}));
+  come(part_for({{3}}, 7, {0, 32}));
+  come(part_for({{2}, {3}}, 8, {16, 32}));
+  const auto alone = whole(2, 7), other = whole(3, 7);
+  EXPECT_NE(alone.data(), other.data());
+  const auto first = whole(2, 8), second = whole(3, 8);
+  EXPECT_EQ(first.bytes(), 128U);
+  EXPECT_EQ(first.data(), second.data());
+}
+
+TEST_F(SharedParameters, AFrameThatComesLateForTheFirstIsJoinedByTheOthersAllTheSame) {
+  come(part_for({{2}, {3}}, 7, {0, 16}));
+  inboxes[2]->drop_if([](std::uint64_t key) { return key < 8; }); // it has a newer version already
+  come(part_for({{2}, {3}}, 7, {16, 32}));
+  const auto joined = whole(3, 7);
+  ASSERT_EQ(joined.bytes(), 128U);
+  for (const float each : joined.span<float>())
+    EXPECT_EQ(each, 5.0F);
 }
 
 } // namespace

@@ -50,6 +50,15 @@ TEST(PlaceRoles, OneNodeHoldsEverything) {
   }
 }
 
+TEST(PlaceRoles, AnAggregatorForEachNodeIsBesideItsWorkers) {
+  const job of_nodes = job_of({.nodes = 3, .workers = 5, .shards = 1}, protocols::fan_in_of_nodes);
+  const auto placed = place(of_nodes);
+  EXPECT_EQ(nodes_of(placed.workers), (places{1, 1, 1, 2, 2}));
+  EXPECT_EQ(worker_blocks(of_nodes, placed), (places{3, 2}));
+  EXPECT_EQ(nodes_of(placed.holders), (places{0, 1, 2, nowhere, nowhere, nowhere}));
+  EXPECT_TRUE(worker_blocks(job_of({.nodes = 3, .workers = 5}), placed).empty()) << "nobody asks for them";
+}
+
 TEST(PlaceRoles, NodesThatAreAbsentHaveTheWorkersBeyondThoseThatTheJobBeginsWith) {
   const job begins = job_of({.nodes = 3, .workers = 4, .max_workers = 9, .shards = 2});
   std::vector<member_node> nodes(6);

@@ -82,7 +82,8 @@ TEST(RestartedWorker, JoinsNoPartThatWasForItsOlderLife) {
   const auto part = [&](std::uint32_t shard, std::uint32_t epoch, float value) {
     const auto begin = shard == 0 ? 0 : count / 2, end = shard == 0 ? count / 2 : count;
     // Its first push of each incarnation has the clock 1, which is the key of what answers it.
-    say(wire::params_part{{shard}, {0}, {.epoch = {epoch}, .ver = {epoch}, .key = 1}, {begin, end}}, filled(end - begin, value));
+    say(wire::params_part{{{shard}}, {0}, {.epoch = {epoch}, .ver = {epoch}, .key = 1}, {begin, end}},
+        filled(end - begin, value));
   };
 
   part(1, 1, 7); // shard 1 has not heard that the older incarnation is gone

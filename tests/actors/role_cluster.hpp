@@ -41,6 +41,7 @@ struct arrangement {
   std::string protocol = "sync";
   std::map<std::string, protocols::spec_value> parameters = {};
   std::uint32_t workers = 2, shards = 1, fan_in = 0;
+  std::vector<std::uint32_t> blocks{};                     ///< with fan_in_of_nodes
   std::string worker_device = "cpu", shard_device = "cpu"; ///< "sim:0", "sim:1"
   bool apart = false; ///< as on hosts of their own: what they send each other leaves the device
   std::uint64_t versions = 12;
@@ -312,7 +313,10 @@ private:
   void spawn() {
     auto peers = std::make_shared<role_peers>();
     for (const auto& place : tree_)
-      spawn_holder(place, *peers);
+      if (protocols::is_vacant(place))
+        peers->holders.emplace_back();
+      else
+        spawn_holder(place, *peers);
     for (std::uint32_t worker = 0; worker < setup_.workers; ++worker)
       spawn_worker({worker}, *peers);
     peers->evaluator = watched(system_.spawn<params_actor::stateful_impl<role_cluster_evaluator_state>>(heard_), "evaluator");
@@ -329,7 +333,8 @@ private:
     return {.workers = setup_.workers,
             .shards = setup_.shards,
             .fan_in = setup_.fan_in,
-            .clips = setup_.optimizer.clip_norm > 0 && entry_.sums_gradients(spec_)};
+            .clips = setup_.optimizer.clip_norm > 0 && entry_.sums_gradients(spec_),
+            .blocks = setup_.blocks};
   }
   std::shared_ptr<protocols::lead> make_lead(protocols::lead_state from) const {
     return std::make_shared<protocols::lead>(entry_.make_rule(spec_, 1), shape(), entry_.per_push, std::move(from));
@@ -383,7 +388,7 @@ private:
                              .queue = queue,
                              .receive_buffers = receive_buffers,
                              .trace = nullptr,
-                             .link = setup_.inject.link,
+                             .link = setup_.blocks.empty() ? setup_.inject.link : protocols::link_spec{},
                              .wall = [this] { return now(); }};
       for (const auto& each : shards_)
         setup.shard_partitions.push_back(cut_into_partitions(each, partition_bytes));
@@ -404,7 +409,7 @@ private:
     setup.data_size = data_.train->size();
     setup.optimizer = setup_.optimizer;
     setup.net = net_;
-    setup.meter = std::make_shared<emulation_meter>();
+    setup.meter = std::make_shared<worker_meter>();
     setup.inject = setup_.inject;
     setup.wall = [this] { return now(); };
     for (const auto& holder : tree_)

@@ -435,5 +435,25 @@ TEST(Values, ListEveryKeyOfTheDocumentation) {
     EXPECT_NE(listing.find(line), std::string::npos) << line;
 }
 
+TEST(JobFile, AnAggregatorForEachNodeIsAskedForByAWord) {
+  const auto loaded = load_good(R"(
+[model]
+layers = ["flatten", "linear 10"]
+[protocol]
+name = "sync"
+fan_in = "node"
+[cluster]
+nodes = 3
+workers = 5
+[stop]
+epochs = 1
+)");
+  EXPECT_EQ(loaded.job.protocol.fan_in, protocols::fan_in_of_nodes);
+  EXPECT_EQ(loaded.job.cluster.blocks, (std::vector<std::uint32_t>{3, 2}));
+  const auto listed = std::ranges::find(loaded.values, "protocol.fan_in", &resolved_value::key);
+  ASSERT_NE(listed, loaded.values.end());
+  EXPECT_EQ(listed->resolved, value{std::string("node")}) << "as it was written";
+}
+
 } // namespace
 } // namespace troupe::config

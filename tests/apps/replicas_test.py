@@ -49,6 +49,8 @@ LONG = JOB.replace("steps = 40", "steps = 150") + "[inject]\nstep_ms = 8\n"
 WIDE = JOB.replace("linear 32 relu", "linear 2048 relu").replace("steps = 40", "steps = 600") + "[inject]\nstep_ms = 8\n"
 # Two shards, aggregators 2 to 6 on two levels, and, as replicas 7 and 8, the shards' backups.
 TREE = LONG.replace("workers = 3", "workers = 6") + "[protocol]\nfan_in = 2\n"
+# Two shards, aggregators 2 and up for the nodes with workers, and, as replicas 8 and 9, the shards' backups.
+OF_NODES = TREE.replace("fan_in = 2", 'fan_in = "node"')
 ADAMW = ["--set", "optimizer.name=adamw", "--set", "optimizer.momentum=", "--set", "optimizer.lr=0.002"]
 THREE_COPIES = ["--set", "cluster.replicas=3"]
 NOT_TO_BE_SAID = re.compile(r"pure virtual|invariant|assert|terminate called", re.IGNORECASE)
@@ -254,6 +256,18 @@ class Trees(ReplicasTest):
             names = [f"aggregator {each}" for each in aggregators]
             with self.subTest(names, copies=copies, seed=SEED):
                 result, said = self.disturbed(names, "--set", f"cluster.replicas={copies}", job=TREE)
+                self.assertNotRegex(said, r"worker \d+ \(\S+\) is lost")
+                self.assertTrue(math.isfinite(result["train_loss"]), said)
+
+    def test_backups_below_aggregators_of_nodes_do_not_change_the_weights(self):
+        digests = {copies: self.run_job("--set", f"cluster.replicas={copies}", job=OF_NODES)["weights_digest"] for copies in (1, 2)}
+        digests["shard 1"] = self.disturbed(["shard 1"], job=OF_NODES)[0]["weights_digest"]
+        self.assertEqual(len(set(digests.values())), 1, digests)
+
+    def test_no_worker_is_lost_with_its_nodes_aggregator(self):
+        for copies in (1, 2):
+            with self.subTest(copies=copies, seed=SEED):
+                result, said = self.disturbed(["aggregator 2"], "--set", f"cluster.replicas={copies}", job=OF_NODES)
                 self.assertNotRegex(said, r"worker \d+ \(\S+\) is lost")
                 self.assertTrue(math.isfinite(result["train_loss"]), said)
 

@@ -4,7 +4,7 @@
 
 usage: mutants.py [--only WORD]... [--share K/N] [--write] [--check] [--jobs N]
 
-Each mutant is one textual change in protocols/: protocols_test (of Raft and the ledger: raft_test) is built with it and run until a test fails. One that none notices
+Each mutant is one textual change in protocols/: protocols_test (of Raft and the ledger: raft_test; of collectives: collective_test) is built with it and run until a test fails. One that none notices
 has survived. That is an error, as is one whose text is not found any more, unless the mutant gives a reason: a change that alters
 nothing which a caller could see. --only takes mutants whose file or note has the word; --share takes every Nth of them, from the Kth
 on (1 to N): all take hours of two cores. --write puts what became of each into mutants.md; --check builds nothing: it finds each
@@ -22,6 +22,7 @@ import time
 
 import mutant_runner
 import mutants_of_bindings
+import mutants_of_collective
 import mutants_of_ledger
 import mutants_of_protocols
 import mutants_of_raft
@@ -161,7 +162,7 @@ MUTANTS = [
      "position + static_cast<std::uint64_t>(batch) * cuts",
      "a batch crosses the end of the epoch"),
     ("message.cpp", "return std::ranges::binary_search(workers, who);", "return rank_of(who.worker) >= 0;", "any incarnation is a member"),
-] + mutants_of_protocols.MUTANTS + mutants_of_bindings.MUTANTS + mutants_of_raft.MUTANTS + mutants_of_ledger.MUTANTS + mutants_of_replication.MUTANTS
+] + mutants_of_protocols.MUTANTS + mutants_of_bindings.MUTANTS + mutants_of_raft.MUTANTS + mutants_of_ledger.MUTANTS + mutants_of_replication.MUTANTS + mutants_of_collective.MUTANTS
 
 TABLE = pathlib.Path(__file__).with_name("mutants.md")
 HEAD = """# What the tests notice
@@ -206,7 +207,9 @@ def write(outcomes):
 
 
 def binary_for(file):
-    """The tests that judge a mutant of the file: Raft's machine and the ledger are seen by no other."""
+    """The tests that judge a mutant of the file: Raft's machine, the ledger and collectives are seen by no other."""
+    if file.startswith("collective/"):
+        return "collective_test"
     return "raft_test" if file.startswith(("raft", "ledger")) else "protocols_test"
 
 

@@ -100,6 +100,50 @@ TEST(Tree, WithoutAnyAggregatorLeftAllPushToEveryShard) {
   EXPECT_EQ(takers_of(holder_tree({3, 2, 2}), w(2)), (std::vector{h(3)}));
 }
 
+TEST(Tree, EachNodesWorkersHaveAnAggregatorAndBackupsCountFromBehindAllThatThereMightBe) {
+  const tree_shape of{.workers = 4, .shards = 2, .fan_in = fan_in_of_nodes, .replicas = 2, .blocks = {3, 1}};
+  const auto tree = holder_tree(of);
+  ASSERT_EQ(tree.size(), 8U);
+  EXPECT_EQ(tree[1].children, (std::vector{h(2), h(3)}));
+  EXPECT_TRUE(tree[1].commits);
+  EXPECT_EQ(tree[2], in(of, {.self = h(2), .is_shard = false, .parents = {h(0), h(1)}, .workers = {w(0), w(1), w(2)}}));
+  EXPECT_EQ(tree[3], in(of, {.self = h(3), .is_shard = false, .parents = {h(0), h(1)}, .workers = {w(3)}}));
+  EXPECT_TRUE(is_vacant(tree[4]) && is_vacant(tree[5]));
+  EXPECT_FALSE(is_vacant(tree[3]) || is_vacant(tree[0]));
+  EXPECT_EQ(tree[7].backup_of, h(1));
+  EXPECT_EQ(takers_of(tree, w(1)), (std::vector{h(2)}));
+  auto unknown = of;
+  unknown.blocks = {}; // a coordinator's, which knows no more
+  EXPECT_EQ(first_backup(of), h(6));
+  EXPECT_EQ(first_backup(unknown), h(6));
+  EXPECT_EQ(shard_of(unknown, h(7)), h(1));
+  EXPECT_EQ(holder_tree(unknown)[7].backup_of, h(1));
+}
+
+TEST(Tree, AWorkersBlockFollowsFromTheSizesBeforeIt) {
+  EXPECT_EQ(block_of({3, 1}, w(2)), 0U);
+  EXPECT_EQ(block_of({3, 1}, w(3)), 1U);
+  EXPECT_EQ(block_of({3, 1}, w(4)), std::nullopt);
+  EXPECT_EQ(block_of({}, w(0)), std::nullopt);
+}
+
+TEST(Tree, WhereNoNodeHasTwoWorkersTheyPushToEveryShard) {
+  const tree_shape of{.workers = 2, .shards = 2, .fan_in = fan_in_of_nodes, .blocks = {1, 1}};
+  EXPECT_TRUE(is_flat(of));
+  const auto tree = holder_tree(of);
+  EXPECT_EQ(tree[1], (holder_place{.self = h(1), .workers = {w(0), w(1)}}));
+  EXPECT_TRUE(is_vacant(tree[2]) && is_vacant(tree[3]));
+  EXPECT_FALSE(is_flat({.workers = 3, .fan_in = fan_in_of_nodes, .blocks = {2, 1}}));
+}
+
+TEST(Tree, WhenANodesAggregatorIsGoneItsWorkersPushToEveryShard) {
+  const tree_shape of{.workers = 4, .shards = 2, .fan_in = fan_in_of_nodes, .blocks = {3, 1}};
+  const auto tree = holder_tree(of, {h(2)});
+  EXPECT_EQ(takers_of(tree, w(2)), (std::vector{h(0), h(1)}));
+  EXPECT_EQ(takers_of(tree, w(3)), (std::vector{h(3)}));
+  EXPECT_EQ(tree[0].children, (std::vector{h(3)}));
+}
+
 TEST(Tree, BackupsComeBehindTheAggregatorsAndStandWhereTheirShardsDo) {
   const auto tree = holder_tree({.workers = 3, .shards = 2, .fan_in = 2, .replicas = 2}, {h(2)});
   ASSERT_EQ(tree.size(), 6u);

@@ -65,6 +65,13 @@ double seconds(nanoseconds of) {
   return static_cast<double>(of) * 1e-9;
 }
 
+/// An aggregator on each node, which has one to three workers.
+void draw_nodes(options& job, random_stream& draw) {
+  job.protocol.fan_in = fan_in_of_nodes;
+  for (std::uint32_t left = job.job.workers; left > 0; left -= job.blocks.back())
+    job.blocks.push_back(std::min(left, 1 + static_cast<std::uint32_t>(draw.below(3))));
+}
+
 /// Of shards, backups, and backups that came later and may not have caught up.
 void draw_losses_of_copies(options& job, random_stream& draw) {
   const std::uint32_t shards = job.job.shards, first = first_backup({job.job.workers, shards, job.protocol.fan_in}).value;
@@ -174,9 +181,13 @@ std::vector<options> smaller(const options& job) {
   if (job.job.replicas > 1)
     variant([](options& next) { --next.job.replicas; });
   if (job.protocol.fan_in != 0)
-    variant([](options& next) { next.protocol.fan_in = 0; });
+    variant([](options& next) { next.protocol.fan_in = 0, next.blocks.clear(); });
   if (job.job.workers > 1)
-    variant([](options& next) { --next.job.workers; });
+    variant([](options& next) {
+      --next.job.workers;
+      if (!next.blocks.empty() && --next.blocks.back() == 0)
+        next.blocks.pop_back();
+    });
   if (job.job.evaluate_every_samples < 1'000'000)
     variant([](options& next) { next.job.evaluate_every_samples = 1'000'000; });
   if (job.job.evaluate_every_ns != 0)
@@ -212,6 +223,8 @@ options schedule_of(const protocol& of, std::uint64_t seed, trouble how_much) {
   if (of.takes_fan_in && draw.hit(0.4)) {
     out.protocol.fan_in = 2 + static_cast<std::uint32_t>(draw.below(2));
     out.job.workers += 3;
+    if (auto nodes = random_stream::keyed(seed, 7933, static_cast<int>(how_much)); nodes.hit(0.4))
+      draw_nodes(out, nodes);
   }
   if (of.may_have_backups() && out.protocol.fan_in == 0 && draw.hit(0.5))
     out.job.replicas = 2 + static_cast<std::uint32_t>(draw.below(2));
@@ -294,6 +307,8 @@ std::string describe(const options& job) {
   std::string out = fmt::format("{} with {} workers, {} times {} shards, fan-in {}, batches of {} of {} samples, {} steps{}\n",
                                 job.protocol.name, job.job.workers, job.job.replicas, job.job.shards, job.protocol.fan_in,
                                 job.job.batch, job.job.data_size, job.job.stop.steps, job.clips ? ", clipped" : "");
+  if (!job.blocks.empty())
+    out += fmt::format("  nodes of {} workers\n", fmt::join(job.blocks, ", "));
   for (const auto& [name, value] : job.protocol.parameters)
     if (const auto* whole = std::get_if<std::int64_t>(&value))
       out += fmt::format("  {} = {}\n", name, *whole);

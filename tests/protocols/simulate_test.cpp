@@ -127,6 +127,33 @@ TEST(Simulate, ColocatedWorkersReachTheirOwnShardAtOnce) {
   EXPECT_EQ(out.bytes, 0u);
 }
 
+// Two of four workers are beside the shard. The others share a host: their parameters take 1 ms, once, and their pushes 2.
+TEST(Simulate, ParametersComeToAHostOnce) {
+  options job = job_of("sync", 4, 3);
+  job.colocated = true;
+  job.nodes = 2;
+  job.model_bytes = 1000;
+  job.inject.link.mbit = 8;
+  const result out = run(job);
+  EXPECT_EQ(out.virtual_time, 3 * ((1 + 1) + 10 + (2 + 1)) * ms);
+  EXPECT_EQ(out.bytes, 3U * (1000 + 2 * 1000));
+  job.inject.link.mbit = 0;
+  EXPECT_EQ(run(job).bytes, out.bytes);
+}
+
+// Two nodes with two workers each: parameters take 2 ms to leave the shard, once a node; within a node a push takes no time; the
+// arrival and the close a latency each; two sums, 2 ms.
+TEST(Simulate, WithAnAggregatorOnEachNodeAllGoesOnceANode) {
+  options job = job_of("sync", 4, 3);
+  job.protocol.fan_in = fan_in_of_nodes;
+  job.blocks = {2, 2};
+  job.model_bytes = 1000;
+  job.inject.link.mbit = 8;
+  const result out = run(job);
+  EXPECT_EQ(out.virtual_time, 3 * ((2 + 1) + 10 + 1 + 1 + (2 + 1)) * ms);
+  EXPECT_EQ(out.bytes, 3U * (2 * 1000 + 2 * 1000));
+}
+
 TEST(Simulate, MeasuredTimesAreDrawnInOrder) {
   options job = job_of("sync", 1, 3);
   job.model_bytes = 4;

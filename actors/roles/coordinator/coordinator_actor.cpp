@@ -88,6 +88,7 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
           }),
       takeover_(self, setup_, places_) {
   activity_.enter("prepares");
+  setup_.what.cluster.blocks = worker_blocks(setup_.what, places_);
   lost_ = places_.absent();
   lost_workers_ = places_.workers_on(lost_);
   self->set_exception_handler([this](std::exception_ptr& thrown) -> caf::error {

@@ -146,6 +146,11 @@ void job_record::add(const node_totals& all) {
   result.resident_bytes = all.resident_bytes;
   result.computed_ns = all.computed_ns;
   result.emulated_ns = all.emulated_ns;
+  result.bytes_push = all.bytes_push;
+  result.bytes_params = all.bytes_params;
+  result.bytes_peers = all.bytes_peers;
+  if (all.exchanged_ns > 0)
+    result.overlap = static_cast<double>(all.hidden_ns) / static_cast<double>(all.exchanged_ns);
 }
 
 std::vector<std::string> job_record::repeated_faults() const {

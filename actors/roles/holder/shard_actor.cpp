@@ -6,6 +6,7 @@
 #include "actors/roles/gradient_norm.hpp"
 #include "actors/roles/holder/shard_waits.hpp"
 #include "actors/roles/operator_pause.hpp"
+#include "protocols/tree.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -17,8 +18,23 @@ namespace troupe::actors {
 namespace {
 
 wire::params_part head_of(const protocols::send_order& order, protocols::holder_id from, wire::range where,
-                          protocols::version marked, protocols::worker_id to) {
-  return {to, from, {order.epoch, order.ver, order.key, order.position, order.period, marked, {}}, where};
+                          protocols::version marked, std::vector<protocols::worker_id> to) {
+  return {std::move(to), from, {order.epoch, order.ver, order.key, order.position, order.period, marked, {}}, where};
+}
+
+/// By host of an emulated link: the workers of a node's block together, all others alone.
+std::vector<std::vector<protocols::worker_id>> hosts_of(const std::vector<protocols::worker_id>& to,
+                                                        const std::optional<protocols::tree_shape>& tree) {
+  std::vector<std::vector<protocols::worker_id>> out;
+  std::map<std::uint32_t, std::size_t> known; // by block
+  for (const auto who : to) {
+    const auto block = tree ? protocols::block_of(tree->blocks, who) : std::nullopt;
+    const auto at = block ? known.try_emplace(*block, out.size()).first->second : out.size();
+    if (at == out.size())
+      out.emplace_back();
+    out[at].push_back(who);
+  }
+  return out;
 }
 
 /// Lists the pushes in it, so that a trace shows where they came from.
@@ -42,7 +58,6 @@ protocols::holder_binding<shard_state> shard_state::bind(shard_state& self, cons
 
 shard_state::shard_state(measured_pointer<shard_control> self, shard_setup setup)
     : self_(self), setup_(std::move(setup)), core_(setup_.receive_buffers, setup_.queue), bound_(bind(*this, setup_)),
-
       step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size, setup_.ranges),
       copies_(setup_.queue, setup_.range, setup_.partitions, setup_.catches_up), activity_(self->doing), clock_(setup_.wall),
       timers_(clock_,
@@ -514,14 +529,14 @@ void shard_state::send_all(protocols::send_order order) {
     order.ver = ready_version_;
   if (!outgoing_.delays())
     return send_version(order, ready_);
-  auto all = order.to;
-  for (auto to : all) {
-    order.to = {to};
+  for (auto& host : hosts_of(order.to, bound_.machine().place().tree)) {
+    const auto first = host.front();
+    order.to = std::move(host);
     auto deliver = [this, order, parameters = ready_] { send_version(order, parameters); };
-    if (to == protocols::evaluator) // training time is paused for it
+    if (first == protocols::evaluator) // training time is paused for it
       deliver();
     else
-      transmit(outgoing_, to, ready_.bytes(), std::move(deliver));
+      transmit(outgoing_, first, ready_.bytes(), std::move(deliver));
   }
 }
 
@@ -542,7 +557,7 @@ void shard_state::send_from_device(protocols::send_order order, const kernels::b
     auto piece = cut(parameters, part);
     for (auto to : near)
       caf::anon_send(peers_->local_device_workers.at(to),
-                     head_of(order, piece.from, {piece.where.begin, piece.where.end}, piece.marked, to),
+                     head_of(order, piece.from, {piece.where.begin, piece.where.end}, piece.marked, {to}),
                      device_tensor{piece.data, std::string{setup_.queue->name()}});
     if (!order.to.empty())
       core_.download(piece.data,
@@ -559,11 +574,14 @@ shard_state::piece shard_state::cut(const kernels::buffer& parameters, flat_rang
           lead != nullptr ? lead->marked().made : protocols::version{}};
 }
 
-/// Thread-safe: a device's notification may call it.
+/// Once to the workers of another node, who have one proxy. Thread-safe: a device's notification may call it.
 void shard_state::send(const role_peers& peers, const protocols::send_order& order, const piece& part) {
-  for (auto to : order.to)
-    caf::anon_send(to == protocols::evaluator ? peers.evaluator : peers.workers.at(to.value),
-                   head_of(order, part.from, {part.where.begin, part.where.end}, part.marked, to), part.data);
+  std::map<params_actor, std::vector<protocols::worker_id>> receivers;
+  for (const auto to : order.to)
+    receivers[to == protocols::evaluator ? peers.evaluator : peers.workers.at(to.value)].push_back(to);
+  for (auto& [receiver, who] : receivers)
+    caf::anon_send(receiver, head_of(order, part.from, {part.where.begin, part.where.end}, part.marked, std::move(who)),
+                   part.data);
 }
 
 /// The version is made here, and the other shards need the order to make it, too.

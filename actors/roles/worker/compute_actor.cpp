@@ -71,9 +71,9 @@ device_compute_actor::behavior_type compute_state::make_behavior() {
 }
 
 caf::result<compute_result> compute_state::begin(const compute_request& request) {
+  asker_ = caf::actor_cast<worker_actor>(self_->current_sender()); // a promise takes it along
   promise_ = self_->make_response_promise<compute_result>();
   request_ = request;
-  asker_ = caf::actor_cast<worker_actor>(self_->current_sender());
   if (request_.own)
     request_.parameters = replica_.parameters_for(*request_.own);
   else

@@ -139,6 +139,7 @@ std::optional<kernels::buffer> worker_state::join(const protocols::peer_message&
 }
 
 void worker_state::adopt(protocols::version ver, const tensor& parameters) {
+  exchange_ends();
   track_.adopts(ver);
   std::erase_if(pushes_, [ver](const kept_push& each) { return each.push.base < ver; });
   adopted_ = ver;
@@ -298,6 +299,7 @@ void worker_state::finish_step() {
   if (!finished_)
     return;
   auto done = *std::exchange(finished_, std::nullopt);
+  step_ended_ = clock_.now();
   computed_ns_ = done.compute;
   activity_.again("waits for parameters"); // unless its machine continues
   track_.computed(done.step, done.samples, clock_.now());
@@ -436,8 +438,23 @@ void worker_state::push_again(std::optional<protocols::holder_id> to) {
     }
 }
 
+void worker_state::exchange_begins() {
+  if (!exchange_began_)
+    exchange_began_ = clock_.now();
+}
+
+/// A step that ended before the exchange began hides nothing of it.
+void worker_state::exchange_ends() {
+  const auto began = std::exchange(exchange_began_, std::nullopt);
+  if (!began)
+    return;
+  setup_.meter->exchanged_ns += clock_.now() - *began;
+  setup_.meter->hidden_ns += std::max(protocols::nanoseconds{0}, step_ended_ - *began);
+}
+
 void worker_state::send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients,
                                   const protocols::push& as) {
+  exchange_begins();
   const auto& to = setup_.targets[target];
   const auto where = to.partitions[partition];
   const auto offset = static_cast<std::size_t>(where.begin) * sizeof(float),

@@ -29,9 +29,12 @@ struct push_target {
   std::vector<flat_range> partitions;
 };
 
-/// Real and emulated compute time of a process's workers.
-struct emulation_meter {
+/// Of a process's workers: real and emulated compute time, and how long they exchanged. An exchange lasts from the first
+/// partition of a push that leaves a worker to the parameters that it computes with next, in training time; what of it is hidden,
+/// the worker still computed.
+struct worker_meter {
   std::atomic<std::int64_t> computed_ns{0}, emulated_ns{0};
+  std::atomic<std::int64_t> exchanged_ns{0}, hidden_ns{0};
 };
 
 struct worker_setup {
@@ -45,7 +48,7 @@ struct worker_setup {
   optimizer_spec optimizer; ///< of local steps
   sample_assignment assignment;
   protocols::inject_spec inject;
-  std::shared_ptr<emulation_meter> meter;
+  std::shared_ptr<worker_meter> meter;
   std::shared_ptr<const model> net;
   std::vector<push_target> targets;
   /// In a tree: the targets when these aggregators are gone.
@@ -133,6 +136,8 @@ private:
   void on_computed(compute_result& result);
   void compute_failed(const caf::error& e);
   void finish_step();
+  void exchange_begins();
+  void exchange_ends();
   void send_own(const protocols::send_peer& effect, const kernels::buffer& own);
   void deliver_own(const wire::peer_part& head, const kernels::buffer& own);
   void download(const kernels::buffer& from, const kernels::buffer& to, std::function<void()> done);
@@ -160,6 +165,8 @@ private:
   std::uint64_t bytes_pushed_ = 0;
   std::int64_t computed_ns_ = 0;              ///< duration of the last step, including emulated time
   std::int64_t begun_ns_ = 0, queued_ns_ = 0; ///< when the step was requested, and how long it waited for its batch
+  std::optional<protocols::nanoseconds> exchange_began_ = {}; ///< while one is under way; training time
+  protocols::nanoseconds step_ended_ = 0;                     ///< of the last, with its emulated time
   training_clock clock_;
   training_timers timers_;
   own_timer step_over_; ///< fires when its emulated time has passed

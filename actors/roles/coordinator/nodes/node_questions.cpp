@@ -103,6 +103,11 @@ void ask_totals(measured_pointer<coordinator_control> self, const std::vector<as
               all->resident_bytes = std::max(all->resident_bytes, one.resident_bytes);
               all->computed_ns += one.computed_ns;
               all->emulated_ns += one.emulated_ns;
+              all->bytes_push += one.bytes_push;
+              all->bytes_params += one.bytes_params;
+              all->bytes_peers += one.bytes_peers;
+              all->exchanged_ns += one.exchanged_ns;
+              all->hidden_ns += one.hidden_ns;
               all.one_less();
             },
             [all](const caf::error&) { all.one_less(); });

@@ -47,8 +47,10 @@ inline caf::expected<order_target> target_of(const std::string& actor, const job
   if (!index || (role != "evaluator" && !worker && !shard && !below))
     return failure(fmt::format("{} takes no orders; workers, shards, replicas, aggregators and the evaluator do", actor));
   const auto& roles = worker ? places.workers : places.holders;
-  const auto aggregators = std::ranges::count(places.holders, true, &role_place::aggregates);
-  const auto others = std::ssize(places.holders) - shards - aggregators;
+  const auto below_shards = std::ranges::count(places.holders, true, &role_place::aggregates);
+  const auto aggregators =
+      std::ranges::count_if(places.holders, [](const role_place& holder) { return holder.aggregates && holder.node != nowhere; });
+  const auto others = std::ssize(places.holders) - shards - below_shards;
   if (role == "evaluator" || *index >= roles.size() || roles[*index].node == nowhere || (!worker && shard != (*index < shards)))
     return failure(fmt::format("there is no {}: the job has {} workers, {} shards, {} replicas and {} aggregators", actor,
                                places.workers.size(), shards, others, aggregators));

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The formulas: who sends what to whom in a round.
+#include "apps/traffic_estimate.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "actors/node/place_roles.hpp"
+#include "kernels/assert.hpp"
+#include "protocols/catalog.hpp"
+#include "protocols/tree.hpp"
+#include "protocols/wire/codec.hpp"
+#include "tensor/layout.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+namespace wire = protocols::wire;
+
+/// Of a frame with this head, without its payload.
+double head_bytes(const wire::message& head) {
+  const std::vector<std::uint64_t> payload(wire::payload_bytes(head) / sizeof(std::uint64_t));
+  const auto frame = wire::encode(head, std::as_bytes(std::span(payload)));
+  TROUPE_ASSERT(frame);
+  return static_cast<double>(frame->head_bytes().size());
+}
+
+/// One round, message by message.
+class round_of {
+public:
+  round_of(const actors::job& job, std::int64_t floats, std::span<const protocols::protocol> added)
+      : job_(job), places_(actors::place_roles(job, std::vector<actors::member_node>(job.cluster.nodes))),
+        shards_(cut_into_shards(floats, static_cast<int>(job.cluster.shards))), whole_{0, floats} {
+    if (const auto runs = protocols::find_protocol(job.protocol.name, added)) {
+      decentralized_ = runs->decentralized;
+      per_push_ = runs->per_push;
+    }
+    for (std::uint32_t i = 0; i < job.cluster.nodes; ++i)
+      out_.nodes.push_back({fmt::format("node-{}", i)});
+  }
+
+  traffic_estimate run() {
+    if (decentralized_) {
+      replicas();
+      return out_;
+    }
+    auto shape = job_.shape();
+    shape.blocks = actors::worker_blocks(job_, places_);
+    for (const protocols::holder_place& place : protocols::holder_tree(shape)) {
+      if (protocols::is_vacant(place))
+        continue;
+      if (place.backup_of)
+        count(out_.round.push, node_of(*place.backup_of), node_of(place.self), sum_of(range_of(*place.backup_of)));
+      for (const auto worker : place.backup_of ? std::set<protocols::worker_id>{} : place.workers)
+        count(out_.round.push, places_.workers[worker.value].node, node_of(place.self), push_of(range_of(place.self)));
+      for (const auto child : place.backup_of ? std::vector<protocols::holder_id>{} : place.children)
+        count(out_.round.push, node_of(child), node_of(place.self), sum_of(range_of(place.self)));
+    }
+    for (std::uint32_t shard = 0; shard < job_.cluster.shards; ++shard) {
+      parameters(shard,
+                 [this](std::uint32_t from, std::uint32_t to, double bytes) { count(out_.round.params, from, to, bytes); });
+      if (node_of({shard}) != places_.evaluator)
+        out_.evaluation += parameters_of(shards_[shard], 1);
+    }
+    return out_;
+  }
+
+private:
+  static double bytes_of(flat_range range) { return static_cast<double>(range.size()) * sizeof(float); }
+  static double frames_of(flat_range range, std::int64_t partition = actors::partition_bytes) {
+    return static_cast<double>(cut_into_partitions(range, partition).size());
+  }
+  static constexpr wire::range some{0, 16};
+
+  static double push_of(flat_range range) {
+    return bytes_of(range) + frames_of(range) * head_bytes(wire::push_part{{}, {}, {}, some}) + head_bytes(wire::push_end{});
+  }
+  static double sum_of(flat_range range) {
+    return bytes_of(range) + frames_of(range) * head_bytes(wire::partial_part{{}, {}, {}, some});
+  }
+  static double parameters_of(flat_range range, std::size_t workers) {
+    const wire::params_part head{std::vector<protocols::worker_id>(workers), {}, {}, some};
+    return bytes_of(range) + frames_of(range) * head_bytes(head);
+  }
+  double replica() const { return bytes_of(whole_) + frames_of(whole_) * head_bytes(wire::peer_part{{}, {}, some}); }
+
+  flat_range range_of(protocols::holder_id holder) const {
+    return holder.value < shards_.size() ? shards_[holder.value] : whole_;
+  }
+  std::uint32_t node_of(protocols::holder_id holder) const { return places_.holders[holder.value].node; }
+
+  void count(double& in, std::uint32_t from, std::uint32_t to, double bytes) {
+    if (from == to)
+      return;
+    in += bytes;
+    out_.nodes[from].sends += bytes;
+    out_.nodes[to].receives += bytes;
+  }
+
+  /// From one shard: once to each node, or where each push is answered alone, to each worker.
+  template <class Send>
+  void parameters(std::uint32_t shard, Send send) const {
+    std::map<std::uint32_t, std::size_t> workers;
+    for (const auto& worker : places_.workers)
+      ++workers[worker.node];
+    for (const auto& [node, here] : workers)
+      for (std::size_t i = per_push_ ? here : 1; i > 0; --i)
+        send(node_of({shard}), node, parameters_of(shards_[shard], per_push_ ? 1 : here));
+  }
+
+  /// Each worker to its peers, any other worker as likely as the next.
+  void replicas() {
+    const auto& workers = places_.workers;
+    const auto peers = job_.protocol.parameters.find("peers");
+    const auto* given = peers == job_.protocol.parameters.end() ? nullptr : std::get_if<std::int64_t>(&peers->second);
+    const auto others = static_cast<double>(workers.size() - 1);
+    const double each = others > 0 ? std::min(static_cast<double>(given != nullptr ? *given : 1), others) / others : 0;
+    for (const auto& from : workers)
+      for (const auto& to : workers)
+        count(out_.round.peers, from.node, to.node, each * replica());
+    for (std::uint32_t shard = 0; shard < job_.cluster.shards; ++shard)
+      parameters(shard, [this](std::uint32_t from, std::uint32_t to, double bytes) { out_.start += from != to ? bytes : 0; });
+    for (const auto& worker : workers)
+      out_.evaluation += worker.node != places_.evaluator ? replica() : 0;
+  }
+
+  const actors::job& job_;
+  const actors::job_places places_;
+  const std::vector<flat_range> shards_;
+  const flat_range whole_;
+  bool decentralized_ = false, per_push_ = false;
+  traffic_estimate out_;
+};
+
+} // namespace
+
+traffic_estimate estimate_traffic(const actors::job& job, std::int64_t floats, std::span<const protocols::protocol> added) {
+  return round_of(job, floats, added).run();
+}
+
+std::optional<lighter_traffic> lighten(const actors::job& job, std::int64_t floats, std::span<const protocols::protocol> added) {
+  const auto runs = protocols::find_protocol(job.protocol.name, added);
+  if (!runs || !runs->takes_fan_in || job.cluster.max_workers > job.cluster.workers)
+    return std::nullopt;
+  auto lighter = job;
+  lighter.protocol.fan_in = protocols::fan_in_of_nodes;
+  const double now = estimate_traffic(job, floats, added).round.all();
+  const double then = estimate_traffic(lighter, floats, added).round.all();
+  if (then > 0.99 * now)
+    return std::nullopt;
+  return lighter_traffic{"protocol.fan_in", "node", then};
+}
+
+} // namespace troupe::apps

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Who sends what to whom in an allreduce: schedules as pure functions of the number of ranks.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace troupe::protocols::collective {
+
+/// How the sum of a range of S bytes comes to all of P ranks.
+///
+/// | | stages | sent by a rank | a segment's sum |
+/// | --- | --- | --- | --- |
+/// | direct | 2 | 2 (P - 1) / P S | in rank order, by its owner: as a shard sums |
+/// | ring (Patarasuk and Yuan 2009) | 2 (P - 1) | 2 (P - 1) / P S | around the ring, from the rank of its number |
+/// | halving (Rabenseifner 2004, binary blocks) | 2 lg b + 2 (blocks - 1) | at most 2 S; by all 2 (P - 1) S | a fixed tree |
+/// | tree (Sanders, Speck, Traeff 2009) | at most 2 ceil(lg P) | at most 2 S; by all 2 (P - 1) S | a fixed tree |
+///
+/// The blocks of `halving` are the powers of two that add up to P, the largest first; b is the largest.
+enum class algorithm : std::uint8_t { direct, ring, halving, tree };
+
+std::string_view name_of(algorithm which);
+
+/// In how many segments a range is cut: as evenly as it goes, the same at every rank.
+std::uint32_t segments(algorithm which, std::uint32_t ranks);
+
+/// What a rank does with the segments [first, last).
+///
+/// `send`: what it has of them goes to `peer`. `take`: what comes from `peer` replaces what it has. `add`: what comes is a term
+/// of a sum that replaces what it has; the terms are those of all `add`s of a stage and segment, in their order, and what the
+/// rank itself had is the one whose peer is the rank.
+struct step {
+  enum class kind : std::uint8_t { send, add, take } does = kind::send;
+  std::uint32_t stage = 0; ///< with it, sender, receiver and `first` name a message
+  std::uint32_t peer = 0;
+  std::uint32_t first = 0, last = 0;
+  friend bool operator==(const step&, const step&) = default;
+};
+
+/// The steps of one rank. A step waits for those before it in the list that share a segment with it, and for nothing else but
+/// what comes from its peer. In the end every rank has the same sum of every segment, bit for bit.
+///
+/// What is sent may be sent by reference: a rank overwrites a segment only with what depends on each receiver of it having read
+/// it. Empty for one rank; `rank` is below `ranks`.
+std::vector<step> schedule(algorithm which, std::uint32_t ranks, std::uint32_t rank);
+
+} // namespace troupe::protocols::collective

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Bytes of a round by formula, worked out by hand; heads of frames are a few hundred bytes.
+#include "apps/traffic_estimate.hpp"
+
+#include <gtest/gtest.h>
+
+#include "actors/node/place_roles.hpp"
+
+namespace troupe::apps {
+namespace {
+
+constexpr std::int64_t floats = 1'600'000;
+constexpr double model = 4.0 * floats, heads = 0.002 * model;
+
+actors::job job_of(actors::cluster_spec cluster, const std::string& protocol = "sync", std::uint32_t fan_in = 0) {
+  actors::job out;
+  out.cluster = cluster;
+  out.protocol.name = protocol;
+  out.protocol.fan_in = fan_in;
+  return out;
+}
+traffic_estimate estimate(const actors::job& job) {
+  return estimate_traffic(job, floats, {});
+}
+
+TEST(TrafficEstimate, OneProcessSendsNothing) {
+  EXPECT_EQ(estimate(job_of({.nodes = 1, .workers = 8})).round.all(), 0);
+}
+
+/// Eight workers of one node: eight pushes go to the shard's, one set of parameters comes back; 9 of 16.
+TEST(TrafficEstimate, ParametersGoToANodeOnceAndPushesOfEachWorker) {
+  const auto found = estimate(job_of({.nodes = 2, .workers = 8}));
+  EXPECT_NEAR(found.round.push, 8 * model, 8 * heads);
+  EXPECT_NEAR(found.round.params, model, heads);
+  ASSERT_EQ(found.nodes.size(), 2U);
+  EXPECT_EQ(found.nodes[0].node, "node-0");
+  EXPECT_EQ(found.nodes[0].sends, found.round.params);
+  EXPECT_EQ(found.nodes[0].receives, found.round.push);
+  EXPECT_EQ(found.nodes[1].sends, found.round.push);
+  EXPECT_EQ(found.evaluation, 0) << "the evaluator is beside the shard";
+}
+
+TEST(TrafficEstimate, WithAnAggregatorOnEachNodeASumGoesUpInstead) {
+  const auto job = job_of({.nodes = 2, .workers = 8}, "sync", protocols::fan_in_of_nodes);
+  EXPECT_NEAR(estimate(job).round.all(), 2 * model, 2 * heads);
+  const auto lighter = lighten(job_of({.nodes = 2, .workers = 8}), floats, {});
+  ASSERT_TRUE(lighter);
+  EXPECT_EQ(lighter->key, "protocol.fan_in");
+  EXPECT_EQ(lighter->value, "node");
+  EXPECT_EQ(lighter->round, estimate(job).round.all());
+  EXPECT_FALSE(lighten(job, floats, {})) << "it has that already";
+  EXPECT_FALSE(lighten(job_of({.nodes = 3, .workers = 2}), floats, {})) << "each node has one worker";
+}
+
+TEST(TrafficEstimate, WherePushesAreAnsweredAloneSoAreTheirWorkers) {
+  const auto found = estimate(job_of({.nodes = 2, .workers = 8}, "async"));
+  EXPECT_NEAR(found.round.params, 8 * model, 8 * heads);
+  EXPECT_FALSE(lighten(job_of({.nodes = 2, .workers = 8}, "async"), floats, {})) << "it takes no fan_in";
+}
+
+/// Two nodes with a shard and two workers each: half of each push, and of the parameters, is for the other node.
+TEST(TrafficEstimate, ShardsOnTheWorkersNodesTakeTheirOwnForNothing) {
+  const auto found = estimate(job_of({.nodes = 2, .workers = 4, .shards = 2, .where = actors::placement::colocated}));
+  EXPECT_NEAR(found.round.push, 4 * model / 2, 4 * heads);
+  EXPECT_NEAR(found.round.params, 2 * model / 2, 4 * heads);
+  EXPECT_EQ(found.nodes[0].sends, found.nodes[1].sends);
+  EXPECT_NEAR(found.evaluation, model / 2, heads) << "of the shard that is not beside the evaluator";
+}
+
+/// Aggregators 1, 2 (on nodes 1 and 2) below the shard; those of workers 0, 1 and 2, 3.
+TEST(TrafficEstimate, ATreesSumsGoFromNodeToNode) {
+  EXPECT_NEAR(estimate(job_of({.nodes = 3, .workers = 4}, "sync", 2)).round.push, 2 * model, 4 * heads);
+}
+
+TEST(TrafficEstimate, ABackupIsSentTheSumOfItsShard) {
+  const auto found = estimate(job_of({.nodes = 3, .workers = 2, .replicas = 2}));
+  EXPECT_NEAR(found.round.push, 3 * model, 4 * heads);
+}
+
+/// Three of four workers' peers are on other nodes.
+TEST(TrafficEstimate, GossipSendsReplicasToOtherNodes) {
+  const auto found = estimate(job_of({.nodes = 4, .workers = 4, .where = actors::placement::colocated}, "gossip"));
+  EXPECT_NEAR(found.round.peers, 4 * model, 8 * heads);
+  EXPECT_EQ(found.round.push + found.round.params, 0);
+  EXPECT_NEAR(found.start, 3 * model, 4 * heads);
+  EXPECT_NEAR(found.evaluation, 3 * model, 4 * heads);
+}
+
+} // namespace
+} // namespace troupe::apps

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What real runs send, beside what `check` says by formula.
+
+usage: traffic_test.py TROUPE [unittest arguments]
+"""
+import json
+import subprocess
+import sys
+import unittest
+
+import cluster_test
+from cluster_test import ClusterTest
+
+# 203,530 parameters; nobody evaluates before the end. A worker is never behind, so gossip skips no peer.
+JOB = """
+name = "traffic"
+seed = 3
+[data]
+source = "digits"
+train_samples = 1280
+test_samples = 100
+batch = 16
+[model]
+layers = ["flatten", "linear 256 relu", "linear 10"]
+[optimizer]
+lr = 0.01
+[evaluate]
+every_samples = 1000000000
+[cluster]
+workers = 4
+"""
+# Of two nodes the second has all workers; of three the others two each; both nodes have a shard and two workers.
+PLACEMENTS = {
+    "one node of workers": ["--nodes", "2"],
+    "two": ["--nodes", "3", "--set", "cluster.shards=2"],
+    "colocated": ["--nodes", "2", "--set", "cluster.placement=colocated", "--set", "cluster.shards=2"],
+}
+# One worker a node: who waits with whom makes no difference, and every peer is on another node.
+APART = {"apart": ["--nodes", "5"], "apart, colocated": ["--nodes", "4", "--set", "cluster.placement=colocated"]}
+
+
+class TrafficTest(ClusterTest):
+    def expected(self, arguments):
+        done = subprocess.run([cluster_test.TROUPE, "check", self.path("job.toml", JOB), "--json", *self.as_sets(arguments)],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["network"]
+
+    @staticmethod
+    def as_sets(arguments):
+        """`check` has no --nodes."""
+        out = list(arguments)
+        if "--nodes" in out:
+            at = out.index("--nodes")
+            out[at:at + 2] = ["--set", f"cluster.nodes={out[at + 1]}"]
+        return out
+
+    def expect_what_check_says(self, protocol, placement, steps, *more):
+        arguments = [*{**PLACEMENTS, **APART}[placement], "--set", f"protocol.name={protocol}", "--set", f"stop.steps={steps}", *more]
+        said = self.expected(arguments)
+        ran = self.run_job(*arguments, job=JOB)
+        rounds = ran["gradients"] / 4
+        wanted = said["start_bytes"] + rounds * said["round_bytes"] + said["evaluation_bytes"]
+        print(f"{protocol} {' '.join(more)}, {placement}: {ran['bytes_sent']} bytes sent, {wanted:.0f} by formula")
+        self.assertLessEqual(abs(ran["bytes_sent"] - wanted), 0.01 * wanted, (said, ran))
+        for kind in ("push", "params", "peers"):
+            self.assertLessEqual(abs(ran[f"bytes_{kind}"] - rounds * said[f"{kind}_bytes"]),
+                                 0.01 * wanted + said["start_bytes"] + said["evaluation_bytes"], kind)
+        return ran
+
+
+class Bytes(TrafficTest):
+    def test_rounds(self):
+        for placement in PLACEMENTS:
+            for protocol in ("sync", "local", "adacomm"):
+                with self.subTest(protocol, placement=placement):
+                    self.expect_what_check_says(protocol, placement, 20)
+
+    def test_a_round_with_aggregators(self):
+        for placement in PLACEMENTS:
+            for fan_in in (2, "node"):
+                with self.subTest(fan_in=fan_in, placement=placement):
+                    self.expect_what_check_says("sync", placement, 20, "--set", f"protocol.fan_in={fan_in}")
+
+    def test_backups_of_shards(self):
+        self.expect_what_check_says("sync", "two", 20, "--set", "cluster.replicas=2")
+
+    def test_rounds_for_those_that_wait(self):
+        for protocol in ("backup", "deadline", "coded", "admm", "auto"):
+            with self.subTest(protocol):
+                self.expect_what_check_says(protocol, "apart", 300)
+
+    def test_pushes_that_are_answered_alone(self):
+        for protocol in ("async", "dc-async", "ssp", "easgd"):
+            with self.subTest(protocol):
+                self.expect_what_check_says(protocol, "one node of workers", 400)
+
+    def test_gossip(self):
+        self.expect_what_check_says("gossip", "apart, colocated", 200, "--set", "inject.step_ms=20")
+
+    def test_eight_workers_of_one_process(self):
+        """Once a node: 9 of 16 of what it would be worker by worker, and 1 of 8 with an aggregator there."""
+        arguments = ["--nodes", "2", "--set", "cluster.workers=8", "--set", "stop.steps=20"]
+        plain = self.run_job(*arguments, job=JOB)
+        model = 4 * 203536  # padded to 16 floats
+        each = 2 * 8 * 20 * model
+        self.assertAlmostEqual(plain["bytes_sent"] / each, 9 / 16, delta=0.01 * 9 / 16)
+        node = self.run_job(*arguments, "--set", "protocol.fan_in=node", job=JOB)
+        self.assertAlmostEqual(node["bytes_sent"] / each, 1 / 8, delta=0.01 / 8)
+        self.assertEqual(self.expected(arguments)["lessened_by"]["key"], "protocol.fan_in")
+
+
+class Overlap(TrafficTest):
+    def test_pushes_that_leave_during_backward_are_partly_hidden(self):
+        """Partitions of this model: the last layers' leave first."""
+        wide = JOB.replace("linear 256 relu", "linear 512 relu\", \"linear 2048 relu\", \"linear 512 relu")
+        ran = self.run_job("--nodes", "2", "--set", "stop.steps=20", job=wide)
+        self.assertGreater(ran["overlap"], 0)
+        self.assertLess(ran["overlap"], 1)
+
+    def test_a_job_without_pushes_has_none(self):
+        ran = self.run_job("--set", "protocol.name=gossip", "--set", "stop.steps=8", job=JOB)
+        self.assertIsNone(ran["overlap"])
+        self.assertEqual((ran["bytes_push"], ran["bytes_params"], ran["bytes_peers"]), (0, 0, 0))
+
+
+if __name__ == "__main__":
+    cluster_test.TROUPE = sys.argv[1]
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
