@@ -33,6 +33,7 @@ struct submission {
   std::int64_t floats = 0;                 ///< of the model
   /// For a cluster that starts only for this job: how long that may take. Waiting is not reported then.
   std::optional<std::chrono::seconds> begins_within{};
+  bool says_it_waits = false; ///< all the same: others start the cluster's nodes
   /// Where the coordinator may come back, or another, if jobs of its cluster outlive it (cluster_view::orphan_s): then the client
   /// dials again for so long, and goes on with its job. None: its end is the client's.
   std::vector<actors::coordinator_address> addresses{};

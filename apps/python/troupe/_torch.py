@@ -69,7 +69,7 @@ class Modules:
             p.grad = None
         for (_, buffer), values in zip(self._buffers, parameters[len(self._parameters):]):
             buffer.copy_(values)
-        self._versions = [p._version for p in self._parameters]  # pylint: disable=protected-access
+        self._note_versions()
         training = gradients is not None
         self._module.train(training)
         torch.set_grad_enabled(training)
@@ -85,17 +85,20 @@ class Modules:
         if not loss.requires_grad:
             raise _library.Error("the loss does not depend on the module's parameters; compute it from the module's output")
         loss.backward()
-        first = len(self._parameters)
-        for index, (_, buffer) in enumerate(self._buffers, start=first):
+        for index, (_, buffer) in enumerate(self._buffers, start=len(self._parameters)):
             torch.sub(self._before[index], buffer, out=self._gradients[index])
             self._loop.ready(index)
         self._gradients = None
 
+    def _note_versions(self):
+        self._versions = [(p._version, p.data_ptr()) for p in self._parameters]  # pylint: disable=protected-access
+
     def check_unchanged(self):
         """Versions are shared: other workers read them."""
-        for (name, p), before in zip(self._module.named_parameters(), self._versions):
-            if p._version != before:  # pylint: disable=protected-access
-                raise _library.Error(f"{name} was changed in place during a step; Troupe takes the steps, so leave the optimizer out "
+        for (name, p), (version, place) in zip(self._module.named_parameters(), self._versions):
+            if p._version != version or p.data_ptr() != place:  # pylint: disable=protected-access
+                how = "replaced" if p.data_ptr() != place else "changed in place"
+                raise _library.Error(f"{name} was {how} during a step; Troupe takes the steps, so leave the optimizer out "
                                      "of the loop")
 
     def release(self):
