@@ -20,6 +20,7 @@
 #include "apps/report.hpp"
 #include "apps/run_cluster.hpp"
 #include "kernels/backend.hpp"
+#include "protocols/catalog.hpp"
 
 namespace troupe::apps {
 
@@ -74,6 +75,25 @@ std::vector<role_memory> roles_of(const prepared_job& prepared) {
   return estimate_memory(prepared.config.job, *facts, prepared.config.added.protocols);
 }
 
+/// Why workers of this job cannot take steps that the caller computes; empty: they can.
+std::string no_own_steps(const config::loaded_job& loaded) {
+  const auto& job = loaded.job;
+  auto expected = optimizer_spec{};
+  expected.name = "sgd";
+  expected.lr = 1;
+  expected.freeze = job.optimizer.freeze;
+  if (job.optimizer != expected)
+    return "the caller's optimizer takes the steps, and this job sets optimizer keys; leave those out";
+  for (const auto& planned : protocols::planned_protocols(job.protocol, loaded.added.protocols)) {
+    const auto keeps = planned.keeps ? planned.keeps(job.protocol) : protocols::footprint{};
+    if (!keeps.replica || keeps.dual || keeps.velocity)
+      return fmt::format("under {} {}; the caller's optimizer can take the workers' own steps of local, adacomm, easgd without "
+                         "momentum, and gossip",
+                         planned.name, keeps.replica ? "workers take steps of the protocol's own" : "workers take no steps");
+  }
+  return {};
+}
+
 } // namespace
 
 library_run::library_run(library_options options) : process_(getpid()) {
@@ -117,6 +137,10 @@ void library_run::prepare(const library_options& options) {
     set("data.source", foreign_name, "the module");
     set("model.kind", foreign_name, "the module");
   }
+  if (options.model && options.model->own_optimizer) {
+    set("optimizer.name", "sgd", "own_optimizer");
+    set("optimizer.lr", "1", "own_optimizer");
+  }
   if (cluster_ && cluster_->nodes.coordinator().worker)
     set("cluster.placement", "colocated", "cluster");
   for (const auto& text : options.sets) {
@@ -134,6 +158,8 @@ void library_run::prepare(const library_options& options) {
   auto loaded = load_job(job, where);
   if (!loaded)
     throw std::runtime_error(loaded.error().text());
+  if (auto why = options.model && options.model->own_optimizer ? no_own_steps(*loaded) : ""; !why.empty())
+    throw std::runtime_error("own_optimizer: " + why);
   print_notes(loaded->left_out);
   auto prepared = prepare_job(std::move(*loaded), std::move(where), true);
   if (!prepared)

@@ -27,6 +27,7 @@ namespace troupe::apps {
 struct foreign_shape {
   foreign_facts facts;
   std::vector<float> initial; ///< flat
+  bool own_optimizer = false; ///< the caller takes workers' local steps
 };
 
 struct library_options {

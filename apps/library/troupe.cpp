@@ -70,7 +70,8 @@ foreign_shape shape_of(const troupe_model& model) {
   if (model.count == 0)
     throw std::runtime_error("the model has no parameters, so there is nothing to learn");
   foreign_shape out{.facts = {.layout = {}, .samples = model.samples, .tests = model.tests, .script = text_of(model.script)},
-                    .initial = {}};
+                    .initial = {},
+                    .own_optimizer = model.own_optimizer != 0};
   auto& layout = out.facts.layout;
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < model.count; ++i) {

@@ -41,6 +41,10 @@ typedef struct {
   int64_t samples, tests; /* each at least 1, their sum below 2^31 */
   /* What computes it, such as a file's name and checksum: processes of a cluster must agree. Null: anything. */
   const char* script;
+  /* 1: an optimizer of the caller's takes the steps of workers, under protocols in which they take steps of their own (local,
+   * adacomm, easgd, gossip). What is written for each parameter is what it moved by, as for statistics: the old value minus the
+   * new one. The optimizer's state is the caller's to keep. 0: Troupe's optimizer does. */
+  int32_t own_optimizer;
 } troupe_model;
 
 /* All that is not needed is 0. Everything is copied. */

@@ -61,7 +61,7 @@ def load():
 
     def test_its_further_loops_train_the_module(self):
         steps = [block for block in blocks() if "troupe.steps(" in block]
-        self.assertEqual(len(steps), 2)
+        self.assertEqual(len(steps), 3)
         cluster = 'name = "page"\n[[node]]\nname = "a"\nhost = "127.0.0.1"\nport = 1\n[[node]]\nname = "b"\nhost = "127.0.0.1"\nport = 0\n'
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -82,6 +82,7 @@ print(loop.result.test_accuracy)
         for block in steps[1:]:
             text = setup + block.replace("60_000", "2_000").replace("10_000", "500").replace("nodes=4", "nodes=2") + rest
             text = text.replace('cluster="cluster.toml"', 'cluster="cluster.toml", node=sys.argv[1], optimizer=troupe.sgd(0.05), epochs=3')
+            text = text.replace("steps=50", "steps=5").replace("own_optimizer=inner", "own_optimizer=inner, epochs=3")
             path = self.write(text)
             processes = [self.start_file(path, name) for name in ("ab" if "cluster=" in block else "a")]
             first, *others = [self.finish_script(process) for process in processes]

@@ -98,6 +98,17 @@ class Arrays(common.Scripts):
                 got = self.learn(epochs=6, batch=10, nodes=2, protocol=protocol)
                 self.assertGreater(got["accuracy"], 0.95)
 
+    def test_steps_that_the_script_takes_are_those_of_local_sgd(self):
+        own = NUMPY.replace('step.gradients["w"] = xs.T @ d / len(ys)', 'step.gradients["w"] = 0.1 * (xs.T @ d / len(ys))')
+        own = own.replace('step.gradients["b"][...] = d.mean(0)', 'step.gradients["b"][...] = 0.1 * d.mean(0)') + LOOP
+        for protocol in ("local", "easgd", "gossip"):
+            with self.subTest(protocol):
+                troupes = self.learn(epochs=2, batch=20, protocol=protocol, set={"optimizer.lr": 0.1})
+                self.assertGreater(max(map(abs, sum(troupes["w"], []))), 0.5)
+                ours = self.learn(own, epochs=2, batch=20, protocol=protocol, own_optimizer=True)
+                for a, b in zip(sum(troupes["w"], []), sum(ours["w"], [])):
+                    self.assertAlmostEqual(a, b, delta=1e-5)
+
     def test_four_processes_are_one_with_the_whole_batch(self):
         one, four = self.learn(epochs=2, batch=40), self.learn(epochs=2, batch=10, nodes=4)
         self.assertEqual(one["steps"], four["steps"])
@@ -344,6 +355,43 @@ for entry in json.loads(troupe._library.library().troupe_listing())["protocols"]
         reached = {name: float(value) for name, value in map(str.split, out.splitlines())}
         self.assertGreater(len(reached), 10)
         self.assertEqual({name: value for name, value in reached.items() if value < 0.97}, {})
+
+    def test_torch_takes_the_local_steps_as_troupe_does(self):
+        values = {}
+        for optimizer in ("optimizer=troupe.sgd(0.1)", "own_optimizer=torch.optim.SGD(module.parameters(), lr=0.1)"):
+            loop = MODULE_LOOP.replace("**json", f"nodes=2, batch=20, epochs=2, protocol=troupe.local(steps=5), {optimizer}, **json")
+            values[optimizer] = json.loads(self.run_script(MODULE + loop, "{}").splitlines()[-1])["values"]
+        troupes, torchs = ([x for each in found.values() for x in sum([v if isinstance(v, list) else [v] for v in each], [])]
+                           for found in values.values())
+        self.assertGreater(max(abs(x) for x in troupes), 0.5)
+        self.assertLess(max(abs(a - b) for a, b in zip(troupes, torchs)), 1e-5)
+
+    def test_an_inner_adamw_trains_digits(self):
+        out = self.digits("""
+module = net()
+inner = torch.optim.AdamW(module.parameters(), lr=3e-3)
+print(accuracy(module, nodes=2, epochs=6, protocol=troupe.local(steps=10, outer="nesterov"), own_optimizer=inner))
+print(len(inner.state))
+""")
+        reached, states = out.split()
+        self.assertGreater(float(reached), 0.97)
+        self.assertEqual(states, "4")  # it stays in its process
+
+    def test_an_own_optimizer_is_refused_where_it_has_no_steps(self):
+        for name, call, sentence in [
+                ("sync", "accuracy(net(), own_optimizer=inner)", "own_optimizer: under sync workers take no steps; the caller's optimizer can "
+                 "take the workers' own steps of local"),
+                ("admm", "accuracy(net(), own_optimizer=inner, protocol='admm')", "under admm workers take steps of the protocol's own"),
+                ("EAMSGD", "accuracy(net(), own_optimizer=inner, protocol=troupe.easgd(momentum=0.9))", "under easgd workers take steps of the"),
+                ("auto", "accuracy(net(), own_optimizer=inner, protocol='auto')", "under sync workers take no steps"),
+                ("both", "accuracy(net(), own_optimizer=inner, optimizer='adamw')", "own_optimizer takes the steps, and optimizer is Troupe's"),
+                ("a key", "accuracy(net(), own_optimizer=inner, protocol='local', set={'optimizer.weight_decay': 0.1})",
+                 "this job sets optimizer keys; leave those out"),
+                ("none of torch", "accuracy(net(), own_optimizer='adamw', protocol='local')", "own_optimizer is 'adamw', and no optimizer of"),
+                ("shared", "accuracy(net(), own_optimizer=inner, protocol='local', workers=2)", "2 workers in 1 process"),
+        ]:
+            with self.subTest(name):
+                self.assertIn(sentence, self.digits("inner = torch.optim.SGD(net().parameters(), lr=0.1)\n" + call, code=1))
 
     def test_a_loop_that_is_left_leaves_the_module_its_values_in_memory_of_its_own(self):
         out = self.run_script(MODULE + """

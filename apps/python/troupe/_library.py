@@ -22,7 +22,7 @@ class Parameter(ctypes.Structure):
 
 class Model(ctypes.Structure):
     _fields_ = [("parameters", ctypes.POINTER(Parameter)), ("count", ctypes.c_size_t), ("samples", ctypes.c_int64),
-                ("tests", ctypes.c_int64), ("script", ctypes.c_char_p)]
+                ("tests", ctypes.c_int64), ("script", ctypes.c_char_p), ("own_optimizer", ctypes.c_int32)]
 
 
 class Options(ctypes.Structure):

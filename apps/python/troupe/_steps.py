@@ -281,8 +281,8 @@ class _Arrays:
             self._arrays[name] = weights[name].reshape(array.shape)
 
 
-def steps(model, *, samples, test, batch=64, nodes=None, workers=None, epochs=1, protocol="sync", optimizer=None, seed=None,
-          set=None, progress=None, cluster=None, node=None, certs=None, insecure=False, wait_s=600):  # pylint: disable=redefined-builtin
+def steps(model, *, samples, test, batch=64, nodes=None, workers=None, epochs=1, protocol="sync", optimizer=None, own_optimizer=None,
+          seed=None, set=None, progress=None, cluster=None, node=None, certs=None, insecure=False, wait_s=600):  # pylint: disable=redefined-builtin
     """Has the caller compute a job's steps: iterate over what it returns.
 
     `model`: a torch.nn.Module, or a dict of float32 arrays. `samples`: rows 0 .. samples - 1 are trained on, and the `test` rows
@@ -290,6 +290,9 @@ def steps(model, *, samples, test, batch=64, nodes=None, workers=None, epochs=1,
     script from its beginning, up to the end of this loop. `workers`: by default one a process. `epochs`: how long. `protocol`,
     `optimizer`: names, or values such as troupe.adacomm(), troupe.adamw(3e-4). `set`: further keys of a job file. `progress`:
     whether to show it; None: on a terminal or in a notebook.
+
+    `own_optimizer`: an optimizer of torch.optim that takes workers' steps between two exchanges, under local, adacomm, easgd and
+    gossip; its state stays in its process. Of a dict: True, and step.gradients["w"] is what w moved by, old minus new.
 
     `cluster`: start this script on each host, and the first node submits the job. It is a cluster file, with `node` (or
     TROUPE_NODE_NAME in the environment) for which of its nodes this process is; or "slurm", in a step of srun; or "kubernetes", in
@@ -333,10 +336,15 @@ def steps(model, *, samples, test, batch=64, nodes=None, workers=None, epochs=1,
         binding = _Arrays(model)
     else:
         from . import _torch  # pylint: disable=import-outside-toplevel
-        binding = _torch.Modules(model, _threads(nodes) if nodes > 1 and "OMP_NUM_THREADS" not in os.environ else None)
+        binding = _torch.Modules(model, own_optimizer or None, _threads(nodes) if nodes > 1 and "OMP_NUM_THREADS" not in os.environ else None)
+    if own_optimizer and optimizer is not None:
+        raise _library.Error("own_optimizer takes the steps, and optimizer is Troupe's; give one of them")
+    if own_optimizer and (workers or nodes) > nodes and not cluster:
+        raise _library.Error(f"own_optimizer has one state, and here are {workers} workers in {nodes} process{'es' * (nodes > 1)}; take as "
+                             "many nodes as workers")
     slots = binding.slots()
     script = _script() if cluster else None
-    described = _library.Model(slots.described, len(slots.names), samples, test, script and script.encode())
+    described = _library.Model(slots.described, len(slots.names), samples, test, script and script.encode(), bool(own_optimizer))
     keys = {"name": "steps", "data.batch": batch, "stop.epochs": epochs, "cluster.shards": 1}
     if not cluster:
         keys.update({"cluster.nodes": nodes, "cluster.workers": workers or nodes})
