@@ -11,6 +11,7 @@
 #include <caf/typed_event_based_actor.hpp>
 #include <fmt/format.h>
 
+#include "actors/cluster/decisions/client_return.hpp"
 #include "actors/errors.hpp"
 #include "actors/messages/cluster.hpp"
 #include "apps/trace_pieces.hpp"
@@ -122,6 +123,8 @@ private:
             [this](const caf::error& e) { fail("the cluster refused the job: " + actors::explain(e)); });
   }
 
+  bool jobs_outlive_it() const { return orphan_s_ > 0; }
+
   /// For whoever looks at the cluster, too.
   void note(const std::string& text) {
     observer_->on_event(text);
@@ -135,17 +138,20 @@ private:
       watch_.emplace(self_->home_system(), setup_.cluster, feed_);
   }
 
-  /// The coordinator is gone. Where its jobs outlive it this one goes on, and is looked for.
+  /// The connection was reset, or the coordinator is gone. Where its jobs outlive it this one goes on, and is looked for.
   void lost(const std::string& why) {
     const auto gone = "the cluster's coordinator is gone: " + why;
-    if (orphan_s_ <= 0)
+    if (setup_.addresses.empty())
       return fail(gone);
     if (number_ == 0)
       return fail(gone + "; it has not said whether it has the job: see `jobs` of the console when it is back");
     if (setup_.rounds != nullptr)
       return fail(gone + "; a file of rounds cannot go on over that");
-    observer_->on_event(fmt::format("{}; its jobs are kept, and it is looked for during {:g} s", gone, orphan_s_));
-    const auto wait = std::chrono::duration<double>(std::min(orphan_s_, 1e9));
+    const auto wait = std::chrono::duration<double>(jobs_outlive_it() ? std::min(orphan_s_, 1e9) : actors::client_return.count());
+    observer_->on_event(
+        jobs_outlive_it() ? fmt::format("{}; its jobs are kept, and it is looked for during {:g} s", gone, orphan_s_)
+                          : fmt::format("the connection to the cluster's coordinator is lost: {}; it is dialled again for {:g} s",
+                                        why, wait.count()));
     given_up_at_ = clock::now() + std::chrono::duration_cast<clock::duration>(wait);
     away_ = true;
     dial();
@@ -160,7 +166,9 @@ private:
 
   void dial_later(const std::string& why) {
     if (clock::now() >= given_up_at_)
-      return fail(fmt::format("the cluster's coordinator is gone, and did not come back within {:g} s: {}", orphan_s_, why));
+      return fail(jobs_outlive_it()
+                      ? fmt::format("the cluster's coordinator is gone, and did not come back within {:g} s: {}", orphan_s_, why)
+                      : "the cluster's coordinator is gone: " + why);
     self_->run_delayed(between_dials, [this] { dial(); });
   }
 
@@ -169,7 +177,8 @@ private:
     away_ = false;
     result_ = {};
     watch();
-    observer_->on_event(fmt::format("the coordinator is back; this follows job {} again", number_));
+    observer_->on_event(fmt::format("the coordinator {}; this follows job {} again",
+                                    jobs_outlive_it() ? "is back" : "is reached again, after a lost connection", number_));
     attach_to({number_, true});
   }
 
@@ -199,8 +208,10 @@ private:
     cancelled_ = true;
     if (away_) {
       result_.interrupted = true;
-      fail(fmt::format("job {} is in the journal of the coordinator that is gone{}", number_,
-                       setup_.attach != 0 ? "" : fmt::format(", and ends {:g} s after that is back", orphan_s_)));
+      fail(jobs_outlive_it()
+               ? fmt::format("job {} is in the journal of the coordinator that is gone{}", number_,
+                             setup_.attach != 0 ? "" : fmt::format(", and ends {:g} s after that is back", orphan_s_))
+               : fmt::format("the coordinator cannot be told, and ends job {} in {} s", number_, actors::client_return.count()));
     } else if (setup_.attach != 0) {
       result_.interrupted = true;
       fail(fmt::format("job {} goes on without this", number_));
@@ -248,7 +259,7 @@ private:
 
   /// A coordinator that is gone is not at fault where it is looked for.
   void failed_asking(const std::string& what, const caf::error& why) {
-    if (!away_ && (orphan_s_ <= 0 || why != caf::sec::request_receiver_down))
+    if (!away_ && (setup_.addresses.empty() || why != caf::sec::request_receiver_down))
       fail(fmt::format("{}: {}", what, actors::explain(why)));
   }
 

@@ -109,7 +109,9 @@ void cluster_state::begin_again(kept_jobs& kept) {
     decisions_.settle();
     start_what_fits();
   });
-  self_->run_delayed(kept.orphan, [this] { end_orphans(); });
+  for (const auto& [number, job] : jobs_)
+    if (job.orphan)
+      await_client(job);
 }
 
 void cluster_state::keep(cluster_job kept) {
@@ -217,11 +219,15 @@ caf::result<submit_job> cluster_state::attach(const attach_job& msg, const clien
   auto* job = find(number);
   if (job == nullptr)
     return failure(fmt::format("there is no job {} here, or its result is not kept any more", number));
-  if (!job->submission.detached && !(msg.returns && job->orphan))
+  const bool unmissed =
+      msg.returns && job->client && job->client == client; // its connection was reset, and here this is not known yet
+  if (!job->submission.detached && !(msg.returns && (job->orphan || unmissed)))
     return failure(fmt::format("job {} was submitted without --detach, and belongs to its submitter", number));
-  if (job->client)
+  if (job->client && !unmissed)
     return failure(fmt::format("another client is attached to job {}", number));
   job->client = client;
+  job->told_here = true;
+  ++job->clients;
   self_->monitor(client);
   if (msg.returns && !job->what_now.empty())
     self_->send(client, job_says{fmt::format("job {} {}", number, job->what_now)});
@@ -420,12 +426,16 @@ void cluster_state::forget_the_detached() {
     forget(number);
 }
 
-/// Of the jobs of before, those whose clients have not come back.
-void cluster_state::end_orphans() {
-  for (const auto number : numbers_of(jobs_, [](const cluster_job& job) { return job.orphan; })) {
-    cancel(number, fmt::format("its client did not come back within {:g} s", decisions_.orphan_s()));
-    forget(number);
-  }
+/// Ends an orphan unless its client comes back in time.
+void cluster_state::await_client(const cluster_job& job) {
+  const auto wait = decisions_.client_wait();
+  self_->run_delayed(std::chrono::duration_cast<std::chrono::milliseconds>(wait),
+                     [=, this, number = job.number, times = job.clients] {
+                       if (const auto* its = find(number); its == nullptr || !its->orphan || its->clients != times)
+                         return;
+                       cancel(number, fmt::format("its client did not come back within {:g} s", wait.count()));
+                       forget(number);
+                     });
 }
 
 void cluster_state::on_down(const caf::down_msg& msg) {
@@ -441,8 +451,15 @@ void cluster_state::on_down(const caf::down_msg& msg) {
   for (auto& [number, job] : jobs_)
     if (job.client && job.client.address() == msg.source) {
       job.client = nullptr;
-      if (!job.submission.detached)
+      if (job.submission.detached)
+        continue;
+      if (msg.reason != caf::exit_reason::remote_link_unreachable) { // it has ended
         orphans.push_back(number);
+        continue;
+      }
+      job.orphan = true; // its process may be there still
+      say(number, fmt::format("waits {:g} s for its client, whose connection is lost", decisions_.client_wait().count()));
+      await_client(job);
     }
   // The last first: with one that still waits gone none of the others begins.
   for (auto number : std::views::reverse(orphans)) {

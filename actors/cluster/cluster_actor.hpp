@@ -40,8 +40,8 @@ struct cluster_setup {
 /// Admits the nodes that its file names. Jobs start in the order of their coming, each as a gang: on all the nodes that it needs
 /// or not yet. One that waits keeps what it needs of the nodes that are here, and those behind it start on the others; one that
 /// would not start though all that are here were free keeps none. Each job has a coordinator here; what that does goes to the
-/// client that submitted the job, whose death ends it, but for a detached job. A node that is lost and comes back joins its job
-/// again.
+/// client that submitted the job, whose end ends it, but for a detached job. One whose connection is lost may come back for a
+/// while. A node that is lost and comes back joins its job again.
 ///
 /// A single coordinator's process takes part in any number of jobs at once, with a node for each. Where jobs outlive it, it does
 /// so only where no other node may.
@@ -87,7 +87,7 @@ private:
   void free_nodes_of(std::uint64_t number);
   void forget(std::uint64_t number);
   void forget_the_detached();
-  void end_orphans();
+  void await_client(const cluster_job& job);
   void on_down(const caf::down_msg& msg);
   /// To the log and to whoever asks later.
   void say(const std::string& text);

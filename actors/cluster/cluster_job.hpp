@@ -42,7 +42,8 @@ struct cluster_job {
   bool taken_over = false;                  ///< so, in this life
   bool told_here = false;                   ///< its client is told by the cluster, not by its coordinator
   std::uint64_t key = 0;                    ///< of its lanes, in this life
-  bool orphan = false;    ///< the coordinator was lost, and its client has not come back to the new one; not of a detached job
+  bool orphan = false;       ///< its client was lost, or the coordinator, and the client has not come back; not of a detached job
+  std::uint32_t clients = 0; ///< how often one has come back to it
   std::string what_now{}; ///< since the coordinator began again: "was in the queue ...", "ran ..., and goes on from DIR/step-40"
   std::uint32_t life = 0; ///< how often it has started
   std::shared_ptr<job_meter> meter{};

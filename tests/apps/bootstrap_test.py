@@ -303,7 +303,7 @@ class Jobs(BootstrapTest):
         result, _ = self.result_of(third)
         self.assertGreater(result["steps"], 0)
         second.kill()  # a client that dies takes its job along
-        self.wait_for_line(self.nodes["a"], "job 2 has ended: its submitter is gone")
+        self.wait_for_line(self.nodes["a"], "job 2 has ended: its client did not come back within 5 s")
         last, _ = self.result_of(self.submit("--json"))
         self.assertEqual(last["nodes"], 4)
 

@@ -9,7 +9,6 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +16,8 @@ import sys
 import tempfile
 import time
 import unittest
+
+import connections
 
 TROUPE = None
 DEADLINE_S = 240  # a hang is a failure, not a wait
@@ -338,36 +339,11 @@ class Weights(ClusterTest):
 class Lanes(ClusterTest):
     """Connections between living processes are reset, as a switch or a firewall may do."""
 
-    @staticmethod
-    def sockets(pids, *options):
-        """Of these processes: (own address, the other's)."""
-        listed = subprocess.run(["ss", "-tnpH", *options], capture_output=True, text=True, check=True).stdout.splitlines()
-        mine = [line.split() for line in listed if any(f"pid={pid}," in line for pid in pids)]
-        return [(each[-3], each[-2]) for each in mine]
-
-    def reset_one(self, children):
-        """Resets a lane; returns False before there is one. Only a job's lanes lead to ports of the children."""
-        ports = {own.rsplit(":", 1)[1] for own, _ in self.sockets(children, "-l")}
-        lanes = [each for each in self.sockets(children) if each[0].rsplit(":", 1)[1] in ports]
-        if not lanes:
-            return False
-        own, other = random.choice(lanes)
-        subprocess.run(["ss", "-K", "src", own, "dst", other], capture_output=True, check=True)
-        return (own, other) not in self.sockets(children)
-
     def setUp(self):
         super().setUp()
         random.seed(SEED)
-        if shutil.which("ss") is None:
-            self.skipTest("no ss: apt-get install iproute2")
-        with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
-            port = client.getsockname()[1]
-            subprocess.run(["ss", "-K", "src", f"127.0.0.1:{port}"], capture_output=True, check=False)
-            try:
-                client.sendall(b"x")
-                self.skipTest("this kernel or user cannot reset a connection of others")
-            except OSError:
-                pass
+        if why := connections.cannot_reset():
+            self.skipTest(why)
 
     def test_every_protocol_goes_on_as_if_nothing_had_been(self):
         # Steps of 20 ms, so that a job lasts while its lanes are reset; as many of them as the quiet run makes.
@@ -382,7 +358,7 @@ class Lanes(ClusterTest):
                 resets = 0
                 while run.poll() is None:
                     children = self.children(run)
-                    resets += len(children) == 2 and self.reset_one(children)
+                    resets += len(children) == 2 and connections.reset_a_lane(children)
                     select_nothing()
                 out, err = self.finish(run)
                 self.assertEqual(run.returncode, 0, err)

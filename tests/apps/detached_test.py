@@ -98,7 +98,7 @@ class Detached(BootstrapTest):
             self.assertEqual(stranger.returncode, 1, err)
             self.assertIn(reason, err)
         own.kill()
-        self.assertEqual(self.until_ended(1)["state"], "has ended: its submitter is gone")
+        self.assertEqual(self.until_ended(1)["state"], "has ended: its client did not come back within 5 s")
         self.until_further()
 
     def test_flags_without_meaning_beside_it_are_refused(self):

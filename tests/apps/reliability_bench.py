@@ -33,6 +33,7 @@ import threading
 import time
 
 import cluster_test
+import connections
 import doors_bench
 
 JOB = cluster_test.JOB.replace("epochs = 2", "seconds = 1e6\n[evaluate]\nevery_s = 1e6\n[inject]\nstep_ms = 20")
@@ -155,7 +156,7 @@ def kill(run, child):
 
 
 def reset(run, _):
-    cluster_test.Lanes.reset_one(cluster_test.Lanes, cluster_test.ClusterTest.children(run.process))
+    connections.reset_a_lane(cluster_test.ClusterTest.children(run.process))
 
 
 def lose_shard(run, child):

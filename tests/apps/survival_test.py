@@ -13,6 +13,7 @@ import time
 import unittest
 
 import cluster_test
+import connections
 from bootstrap_test import BootstrapTest
 from cluster_test import DEADLINE_S, JOB, select_nothing
 
@@ -39,6 +40,12 @@ class SurvivalTest(BootstrapTest):
     def kill_coordinator(self):
         self.nodes["a"].send_signal(signal.SIGKILL)
         self.nodes["a"].wait()
+
+    def kill_all(self):
+        self.kill_coordinator()
+        for name in "bc":
+            self.nodes[name].kill()
+            self.nodes[name].wait()
 
     def detach(self, job, name):
         out, err = self.finish(run := self.submit("--detach", job=job, name=name))
@@ -92,12 +99,6 @@ class Queue(SurvivalTest):
         self.assertEqual({each["number"] for each in self.ask("jobs")[0]["ended"]}, {2, 3}, "1 was fetched")
         result, err = self.result_of(self.attach(2, "--json", job=SLOW, name="second.toml"))
         self.assertEqual((result["steps"], result["weights_digest"]), (120, None), err)
-
-    def kill_all(self):
-        self.kill_coordinator()
-        for name in "bc":
-            self.nodes[name].kill()
-            self.nodes[name].wait()
 
     def test_a_job_whose_nodes_are_gone_goes_on_from_its_checkpoint(self):
         self.cluster("abc")
@@ -184,6 +185,53 @@ class Clients(SurvivalTest):
         _, err = self.finish(run)
         self.assertEqual(run.returncode, 1, err)
         self.assertIn("the job failed: the cluster's coordinator is gone", err)
+
+
+class Connections(SurvivalTest):
+    """The connection between a client and its coordinator is reset, and both live."""
+
+    def setUp(self):
+        super().setUp()
+        if why := connections.cannot_reset():
+            self.skipTest(why)
+
+    def reset(self, run):
+        """Until there is none of before."""
+        old = set(connections.sockets([run.pid]))
+        self.assertTrue(old)
+        for own, other in old:
+            connections.reset(own, other)
+        self.assertFalse(old & set(connections.sockets([run.pid])))
+
+    def test_a_client_comes_back_over_a_new_connection(self):
+        alone = self.run_job("--nodes", "3", job=SLOW)
+        for file, said in [(self.file, "its jobs are kept"), (self.cluster_file("plain.toml", names="abc"), "it is dialled again for 5 s")]:
+            with self.subTest(said):
+                self.file = file
+                self.cluster("abc")
+                run = self.submit("--json", job=SLOW)
+                self.wait_for_line(run, "^step ")
+                self.reset(run)
+                self.wait_for_line(run, said)
+                self.wait_for_line(run, "this follows job 1 again")
+                self.wait_for_line(run, "^step ")
+                result, _ = self.result_of(run)
+                self.assertEqual((result["steps"], result["error"]), (120, None))
+                self.assertEqual(result["weights_digest"], alone["weights_digest"])
+                self.assertEqual(self.ask("jobs")[0]["jobs"], [])
+                self.kill_all()
+
+    def test_one_that_waits_keeps_its_place(self):
+        self.cluster("ab")
+        first = self.submit("--json", job=SLOW.replace("workers = 2", "workers = 3"))
+        second = self.submit("--json", job=SLOW, name="second.toml")
+        for run in first, second:
+            self.wait_for_line(run, "waits: .*c has not joined|waits: job")
+            self.reset(run)
+            self.wait_for_line(run, "this follows job")
+        self.node("c", wait="joined")
+        for run in first, second:
+            self.assertEqual(self.result_of(run)[0]["steps"], 120)
 
 
 class Refused(SurvivalTest):

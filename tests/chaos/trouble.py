@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import random
 import re
 import signal
 import subprocess
@@ -11,6 +10,7 @@ import threading
 import time
 
 import cluster_test
+import connections
 from cluster_test import alive, select_nothing
 from schedules import STEP_MS
 
@@ -126,11 +126,7 @@ class Harness:
     def reset_a_lane(pids, others=()):
         """`others`: ports of these processes that are none of a job's lanes."""
         with contextlib.suppress(subprocess.CalledProcessError, FileNotFoundError):
-            ports = {own.rsplit(":", 1)[1] for own, _ in cluster_test.Lanes.sockets(pids, "-l")} - set(map(str, others))
-            lanes = [each for each in cluster_test.Lanes.sockets(pids) if each[0].rsplit(":", 1)[1] in ports]
-            if lanes:
-                own, other = random.choice(lanes)
-                subprocess.run(["ss", "-K", "src", own, "dst", other], capture_output=True, check=True)
+            connections.reset_a_lane(pids, others)
 
     def wait_until_gone(self):
         self.wait_until("its processes end", lambda: not any(map(alive, self.pids)), 30)

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/cluster/decisions/client_return.hpp"
 #include "actors/cluster/decisions/going_on.hpp"
 #include "actors/errors.hpp"
 #include "actors/version.hpp"
@@ -175,6 +176,10 @@ double job_decisions::orphan_s() const {
   return kept_ ? std::chrono::duration<double>(kept_->orphan).count() : 0;
 }
 
+std::chrono::duration<double> job_decisions::client_wait() const {
+  return orphan_s() > 0 ? std::chrono::duration<double>(orphan_s()) : client_return;
+}
+
 void job_decisions::submitted(std::uint64_t number, const submit_job& what, afterwards then) {
   if (!durable())
     return then({});
@@ -231,8 +236,7 @@ std::string job_decisions::holds_back(const cluster_job& job) const {
     return fmt::format("it runs, and the coordinator that leads now waits for its nodes{}{}",
                        job.returning->awaited().empty() ? "" : ": ", fmt::join(job.returning->awaited(), ", "));
   if (job.orphan)
-    return fmt::format("its client has not come back since the coordinator was lost; without it the job ends after {:g} s",
-                       orphan_s());
+    return fmt::format("its client is away; without it the job ends after {:g} s", client_wait().count());
   return awaited_.empty() ? "" : fmt::format("the coordinator has come back, and waits for {}", fmt::join(awaited_, ", "));
 }
 

@@ -49,6 +49,8 @@ public:
   bool durable() const { return kept_ != nullptr; }
   /// What clients are told: cluster_view::orphan_s.
   double orphan_s() const;
+  /// For how long a job waits for a client whose connection was lost.
+  std::chrono::duration<double> client_wait() const;
 
   void submitted(std::uint64_t number, const submit_job& what, afterwards then);
   /// No node may hear of this life before.

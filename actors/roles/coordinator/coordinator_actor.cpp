@@ -48,10 +48,8 @@ void say_whom_it_waits_for(actor_report& out, const coordinator_setup& setup, st
     waits("shard 0", fmt::format("round {}", steps + 1));
   else if (out.state == "evaluates")
     waits("evaluator 0", fmt::format("the loss of version {}", steps));
-  if (!starting.empty()) {
-    const std::chrono::duration<double> most = out.state == "starts" ? job_start::start_deadline : job_start::prepare_deadline;
-    out.wait_deadline_s = most.count();
-  }
+  if (!starting.empty())
+    out.wait_deadline_s = std::chrono::duration<double>(job_start::deadline).count();
   for (const auto node : starting)
     waits("node " + setup.nodes[node].name, out.state == "starts" ? "its roles and lanes" : "its data");
 }

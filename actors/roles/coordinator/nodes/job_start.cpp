@@ -37,7 +37,7 @@ void job_start::begin_again(std::uint32_t node, const std::vector<node_actor>& h
     });
     for (const auto& other : here) {
       let_go.one_more();
-      self_->request(other, start_deadline, places_.nodes[node])
+      self_->request(other, deadline, places_.nodes[node])
           .then([let_go] { let_go.one_less(); }, [let_go](const caf::error&) { let_go.one_less(); });
     }
     let_go.one_less();
@@ -61,7 +61,7 @@ void job_start::prepare(std::uint32_t node, std::function<void()> prepared) {
   for (const auto& each : setup_.nodes)
     names.push_back(each.name);
   self_
-      ->request(setup_.nodes[node].actor, prepare_deadline,
+      ->request(setup_.nodes[node].actor, deadline,
                 prepare_job{setup_.job_key, node, setup_.what, coordinator_actor{self_}, places_.nodes[node].incarnation,
                             setup_.trace, std::move(names), setup_.rounds, setup_.decided.term, writes_checkpoints(node),
                             setup_.decided.orphan_s})
@@ -80,7 +80,7 @@ void job_start::prepare(std::uint32_t node, std::function<void()> prepared) {
 }
 
 void job_start::start(std::uint32_t node, std::function<void()> started) {
-  self_->request(setup_.nodes[node].actor, start_deadline, places_)
+  self_->request(setup_.nodes[node].actor, deadline, places_)
       .then([started = std::move(started)] { started(); },
             [this, node, process = setup_.nodes[node].actor](const caf::error& e) {
               if (process == setup_.nodes[node].actor)

@@ -21,8 +21,9 @@ namespace troupe::actors {
 /// Part of the coordinator, and used on its thread alone. It calls back at most once for each node that it was asked for.
 class job_start {
 public:
-  /// How long a node may take to load the data, and to spawn its roles and connect its lanes.
-  static constexpr std::chrono::seconds prepare_deadline{300}, start_deadline{60};
+  /// How long a node may take to load the data, and then to make the parameters, spawn its roles and connect its lanes. Much, for
+  /// a large model on a busy machine needs minutes; a process that is gone is noticed at once.
+  static constexpr std::chrono::seconds deadline{300};
 
   /// A node did not do a step, "prepare" or "start"; or its data or its folder for checkpoints will not do, as `text` says.
   using failed_fn = std::function<void(std::uint32_t node, std::string_view step, const caf::error& why)>;

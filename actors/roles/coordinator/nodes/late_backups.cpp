@@ -64,10 +64,10 @@ void late_backups::tell(const role_place& fresh, const std::vector<node_actor>& 
   });
   for (const auto& other : others) {
     known.one_more();
-    self_->request(other, job_start::start_deadline, backup_place{fresh})
+    self_->request(other, job_start::deadline, backup_place{fresh})
         .then([known] { known.one_less(); }, [known](const caf::error&) { known.one_less(); });
   }
-  self_->request(setup_.nodes[fresh.node].actor, job_start::start_deadline, backup_place{fresh})
+  self_->request(setup_.nodes[fresh.node].actor, job_start::deadline, backup_place{fresh})
       .then([known] { known.one_less(); }, [this, fresh](const caf::error& why) { // the lead does not hear of it
         if (!is_there(fresh))
           return;
