@@ -2,11 +2,14 @@
 // The subcommands of `troupe`: the options of each, as plain structs, and the function that carries it out.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "apps/config/cluster_file.hpp"
 #include "apps/config/job_file.hpp"
 #include "apps/flags.hpp"
 
@@ -74,8 +77,18 @@ struct node_options {
 };
 
 class signal_waiter;
-/// A node whose coordinator is another process, until its end; returns its exit code. In a library too: see signal_waiter.
-int run_member(const node_options& options, signal_waiter& signals);
+/// A node of another program than this, whose coordinator is another process.
+struct member_part {
+  config::cluster cluster;
+  std::string self; ///< a name in it
+  actors::extensions added;
+  std::chrono::seconds patience{20}; ///< how long it waits for its coordinator
+  bool quiet = false;
+  std::function<std::string()> parting{}; ///< see membership_options
+};
+/// Until its cluster ends; returns why it is not well: it could not join, its cluster is gone, or the reason with which that has
+/// ended. In a library too: see signal_waiter.
+std::string run_member(const member_part& what, signal_waiter& signals);
 
 struct check_options {
   job_options job;

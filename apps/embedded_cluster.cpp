@@ -2,6 +2,7 @@
 // Starting children on loopback.
 #include "apps/embedded_cluster.hpp"
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -10,11 +11,13 @@
 #include <utility>
 
 #include <caf/io/middleman.hpp>
+#include <caf/scoped_actor.hpp>
 #include <fmt/format.h>
 
 #include "actors/cluster/cluster_actor.hpp"
 #include "actors/errors.hpp"
 #include "actors/system.hpp"
+#include "apps/cluster_check.hpp"
 #include "apps/config/cluster_file.hpp"
 
 namespace troupe::apps {
@@ -40,15 +43,25 @@ std::string last_words_file(const std::string& cluster_file, const std::string& 
 }
 
 embedded_cluster::embedded_cluster(caf::actor_system& system, signal_waiter& signals, const embedded_options& options)
-    : system_(system), signals_(signals), children_(options.children), scripts_(!options.children.variable.empty()) {
+    : system_(system), signals_(signals), children_(options.children), scripts_(!options.children.variable.empty()),
+      owns_nodes_(options.hosts == nullptr) {
+  const auto* hosts = options.hosts;
   actors::cluster_setup setup{.name = options.name, .nodes = {}, .own = {.security = embedded_security, .added = options.added}};
-  for (std::uint32_t i = 0; i < options.nodes; ++i)
+  for (std::uint32_t i = 0; i < options.nodes && hosts == nullptr; ++i)
     setup.nodes.push_back({.name = node_name(i)});
+  if (hosts != nullptr) {
+    setup.nodes = node_descriptions(*hosts);
+    setup.own.host = hosts->coordinator().host;
+    setup.own.security = hosts->security.files();
+    setup.peers = options.peers;
+  }
   cluster_ = system.spawn<actors::cluster_impl>(std::move(setup));
   try {
-    if (options.nodes > 1 || options.port)
-      listen(options.port.value_or(0));
-    if (options.nodes > 1)
+    if (hosts != nullptr)
+      listen(hosts->coordinator().port, hosts->coordinator().host);
+    else if (options.nodes > 1 || options.port)
+      listen(options.port.value_or(0), "127.0.0.1");
+    if (options.nodes > 1 && hosts == nullptr)
       start_children(options);
   } catch (...) {
     shut_down();
@@ -56,10 +69,10 @@ embedded_cluster::embedded_cluster(caf::actor_system& system, signal_waiter& sig
   }
 }
 
-void embedded_cluster::listen(std::uint16_t port) {
-  const auto listening = actors::publish(system_, cluster_, port, "127.0.0.1");
+void embedded_cluster::listen(std::uint16_t port, const std::string& host) {
+  const auto listening = actors::publish(system_, cluster_, port, host);
   if (!listening)
-    throw std::runtime_error(fmt::format("cannot listen on 127.0.0.1{}: {}", port == 0 ? "" : fmt::format(":{}", port),
+    throw std::runtime_error(fmt::format("cannot listen on {}{}: {}", host, port == 0 ? "" : fmt::format(":{}", port),
                                          actors::explain(listening.error())));
   port_ = *listening;
 }
@@ -112,9 +125,34 @@ std::vector<ended_child> embedded_cluster::ended_children() {
   return std::exchange(ended_, {});
 }
 
-void embedded_cluster::shut_down() {
+/// Ends the cluster's actor, and waits until the processes that it does not own have heard of it: a connection that ends first
+/// would be a crash to them.
+void embedded_cluster::dismiss(const std::string& wrong) {
+  constexpr std::chrono::seconds patience{5};
+  caf::scoped_actor self{system_};
+  std::size_t left = 0;
+  if (!owns_nodes_)
+    self->request(cluster_, patience, actors::cluster_query{})
+        .receive(
+            [&](const actors::cluster_view& seen) {
+              for (const auto& member : seen.members)
+                if (member.actor && member.actor.node() != system_.node()) {
+                  self->monitor(member.actor);
+                  ++left;
+                }
+            },
+            [](const caf::error&) {});
+  self->send_exit(cluster_, wrong.empty() ? caf::error{caf::exit_reason::user_shutdown} : actors::failure(wrong));
+  bool in_time = true;
+  const auto until = std::chrono::steady_clock::now() + patience;
+  self->receive_while([&] { return left > 0 && in_time && !signals_.wait(0).interrupted; })(
+      [&](const caf::down_msg&) { --left; },
+      caf::after(std::chrono::milliseconds{100}) >> [&] { in_time = std::chrono::steady_clock::now() < until; });
+}
+
+void embedded_cluster::shut_down(const std::string& wrong) {
   if (cluster_)
-    caf::anon_send_exit(cluster_, caf::exit_reason::user_shutdown); // a published actor keeps the actor system alive
+    dismiss(wrong); // a published actor keeps the actor system alive
   cluster_ = nullptr;
   // Children that have joined would end without the coordinator, others would look for it. A second Ctrl-C or the end of patience
   // kills them.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An embedded cluster: this process and its children on loopback.
+// An embedded cluster: this process and its children on loopback, or processes on other hosts that join it.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,8 +14,13 @@
 #include "actors/extensions.hpp"
 #include "actors/messages/cluster.hpp"
 #include "actors/sockets/security.hpp"
+#include "apps/config/cluster_file.hpp"
 #include "apps/processes.hpp"
 #include "apps/signals.hpp"
+
+namespace troupe::actors::net {
+class tls_peers;
+}
 
 namespace troupe::apps {
 
@@ -34,6 +40,9 @@ struct embedded_options {
   std::optional<std::uint16_t> port{};
   actors::extensions added{};  ///< extensions of this program, and so of its children
   child_program children = {}; ///< by default this program
+  /// Others start the nodes of this cluster, whose coordinator is this process: it has no children, and the file's name and port.
+  const config::cluster* hosts = nullptr;
+  std::shared_ptr<const actors::net::tls_peers> peers = {}; ///< with `hosts`: of the actor system
 };
 
 /// A child that has ended.
@@ -45,7 +54,8 @@ struct ended_child {
   bool spoke = false;  ///< it had last words
 };
 
-/// A cluster like that of `troupe node`, whose other nodes are children of this process: they join on their own and end with it.
+/// A cluster like that of `troupe node` that ends with its job. Its other nodes are children of this process, or processes that
+/// others start: they join on their own and end with it.
 class embedded_cluster {
 public:
   /// Throws std::runtime_error where there is no port or no temporary folder for it.
@@ -61,12 +71,13 @@ public:
   bool alone() const { return children_.empty(); }
   /// Starts the child of a node, again where it has ended: it joins as the first one did. Throws std::system_error.
   void start_child(std::uint32_t node);
-  /// Has the children end in order, then kills the rest.
-  void shut_down();
+  /// Has the other nodes end in order, with what is wrong (empty: nothing); then kills the children that are left.
+  void shut_down(const std::string& wrong = {});
 
 private:
   void reap();
-  void listen(std::uint16_t port);
+  void listen(std::uint16_t port, const std::string& host);
+  void dismiss(const std::string& wrong);
   void start_children(const embedded_options& options);
   std::string file() const { return folder_ + "/cluster.toml"; }
 
@@ -77,7 +88,8 @@ private:
   std::string folder_; ///< holds the children's cluster file
   child_processes children_;
   std::vector<ended_child> ended_;
-  bool scripts_; ///< children end by themselves once their cluster has, as what they run may have something to finish
+  bool scripts_;    ///< children end by themselves once their cluster has, as what they run may have something to finish
+  bool owns_nodes_; ///< the other nodes are children
 };
 
 } // namespace troupe::apps

@@ -29,12 +29,12 @@ using steady = std::chrono::steady_clock;
 /// notices the latter after ten seconds.
 struct sight_of_leader {
   std::atomic<bool> gone{false}, silent{false};
+  std::string why{}; ///< it is gone, unless it has ended in order; written before `gone`
+  bool said = false; ///< the cluster has given the reason itself
 };
 
 namespace {
 
-/// How long a node with --once waits for its coordinator; others wait for ever.
-constexpr auto once_deadline = 20s;
 constexpr auto answer_deadline = 20s;
 /// How often it looks whether certificates have changed.
 constexpr auto review_pause = 5000ms;
@@ -70,8 +70,9 @@ class farewell_state {
 public:
   static inline const char* name = "troupe.farewell";
 
-  farewell_state(caf::event_based_actor* self, actors::cluster_actor cluster, std::string node, const signal_waiter& signals)
-      : self_(self), cluster_(std::move(cluster)), node_(std::move(node)), signals_(signals) {}
+  farewell_state(caf::event_based_actor* self, actors::cluster_actor cluster, actors::leave_cluster words,
+                 const signal_waiter& signals)
+      : self_(self), cluster_(std::move(cluster)), words_(std::move(words)), signals_(signals) {}
 
   caf::behavior make_behavior() {
     self_->monitor(cluster_);
@@ -83,7 +84,7 @@ public:
 private:
   /// A cluster that refuses does not know this node, and has nothing on it.
   void ask() {
-    self_->request(cluster_, caf::infinite, actors::leave_cluster{node_, true})
+    self_->request(cluster_, caf::infinite, words_)
         .then([this] { signals_.announce(); },
               [this](const caf::error& e) {
                 if (e == caf::sec::runtime_error)
@@ -94,7 +95,7 @@ private:
 
   caf::event_based_actor* self_;
   actors::cluster_actor cluster_;
-  std::string node_;
+  actors::leave_cluster words_;
   const signal_waiter& signals_; ///< outlives the actor system
 };
 
@@ -110,7 +111,10 @@ public:
 
   caf::behavior make_behavior() {
     self_->monitor(leader_);
-    self_->set_down_handler([this](const caf::down_msg&) {
+    self_->set_down_handler([this](const caf::down_msg& msg) {
+      if (msg.reason != caf::exit_reason::user_shutdown)
+        sight_->why = actors::explain(msg.reason);
+      sight_->said = msg.reason == caf::sec::runtime_error;
       sight_->gone = true;
       signals_.announce();
       self_->quit();
@@ -172,6 +176,10 @@ int membership::run() {
     }
     if (signals_.interrupted())
       return code;
+    if (!sight_->why.empty())
+      why_ = sight_->said ? sight_->why
+                          : fmt::format("the coordinator, node {} at {}:{}, is gone: {}", coordinator_->name, coordinator_->host,
+                                        coordinator_->port, sight_->why);
     if (!options_.outlives)
       caf::anon_send(node_, actors::stop_job{true, "the coordinator is gone"});
     if (options_.once)
@@ -195,13 +203,14 @@ bool membership::connect(int& code) {
       return true;
     }
     const auto waited = steady::now() - began;
-    if (for_good || (options_.once && waited > once_deadline)) {
-      fmt::print(stderr, "troupe: node {} {}\n", self_.name, why);
+    if (for_good || (options_.once && waited > options_.patience)) {
+      why_ = fmt::format("node {} {}{}", self_.name, why,
+                         for_good ? "" : fmt::format("; it has tried for {} s", options_.patience.count()));
       code = exit_failed;
       return false;
     }
     if (std::exchange(said, why) != why)
-      log_(fmt::format("{}; it tries again{}", why, options_.once ? fmt::format(", for {} s", once_deadline.count()) : ""));
+      log_(fmt::format("{}; it tries again{}", why, options_.once ? fmt::format(", for {} s", options_.patience.count()) : ""));
     if (signals_.wait(static_cast<int>(pause.count())).interrupted || signals_.interrupted()) {
       code = options_.once ? exit_interrupted : exit_done; // without --once nothing is cut short
       return false;
@@ -285,10 +294,11 @@ bool membership::stay() {
 }
 
 void membership::leave() {
-  if (options_.once || leads())
+  actors::leave_cluster words{self_.name, true, options_.parting ? options_.parting() : std::string{}};
+  if ((options_.once && words.why.empty()) || leads())
     return;
   log_("leaves the cluster; a second Ctrl-C ends it at once");
-  auto farewell = system_.spawn<caf::stateful_actor<farewell_state>>(cluster_, self_.name, std::cref(signals_));
+  auto farewell = system_.spawn<caf::stateful_actor<farewell_state>>(cluster_, std::move(words), std::cref(signals_));
   for (;; end_revoked(config_, log_))
     if (const auto woken = signals_.wait(pause_of(config_)); woken.interrupted || woken.announced)
       break;

@@ -2,6 +2,7 @@
 // A node as a member of its cluster: it joins whichever coordinator leads, and leaves in order.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -28,6 +29,9 @@ struct membership_options {
   bool once = false;                        ///< it ends with its cluster
   bool outlives = false;                    ///< jobs outlive their coordinator
   std::optional<actors::council_door> door; ///< of a coordinator, whose own cluster it may be
+  std::chrono::seconds patience{20};        ///< with `once`: how long it waits for its coordinator; others wait for ever
+  /// Why it leaves, which its job's log shall have; asked once when it ends. Empty, or none: it ends with `once` without a word.
+  std::function<std::string()> parting{};
 };
 
 struct sight_of_leader;
@@ -45,6 +49,8 @@ public:
 
   /// Returns when the process is to end, with its exit code.
   int run();
+  /// Why that is, unless all is well: it could not join, or its cluster is gone, or has ended for the reason that it gives.
+  const std::string& why() const { return why_; }
 
 private:
   using coordinator = const config::cluster_node*;
@@ -78,6 +84,7 @@ private:
   actors::cluster_actor cluster_;
   std::shared_ptr<sight_of_leader> sight_;
   caf::actor watcher_;
+  std::string why_;
 };
 
 } // namespace troupe::apps

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <optional>
 
 #include <caf/actor_system.hpp>
@@ -27,12 +25,12 @@
 #include "apps/cluster_check.hpp"
 #include "apps/commands.hpp"
 #include "apps/config/cluster_file.hpp"
-#include "apps/config/slurm.hpp"
 #include "apps/embedded_cluster.hpp"
 #include "apps/membership.hpp"
 #include "apps/processes.hpp"
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
+#include "apps/slurm_task.hpp"
 
 namespace troupe::apps {
 
@@ -90,35 +88,44 @@ double orphan_s_of(const config::cluster& cluster) {
   return cluster.journal.empty() ? 0 : cluster.orphan_s;
 }
 
+membership_options member_options(const config::cluster& cluster, const actors::extensions& added, bool once) {
+  return {.added = names_of(added), .once = once, .outlives = orphan_s_of(cluster) > 0, .door = {}};
+}
+
+void print_failure(const membership& joined, int code) {
+  if (code == exit_failed && !joined.why().empty())
+    fmt::print(stderr, "troupe: {}\n", joined.why());
+}
+
 /// A process that is a node, and no coordinator.
 class member {
 public:
-  member(const config::cluster& cluster, const config::cluster_node& self, const node_options& options, bool once,
-         signal_waiter& signals)
-      : name_(self.name), quiet_(cluster.name.starts_with(embedded_name)), config_(options_for(cluster, self, log())),
+  member(const config::cluster& cluster, const config::cluster_node& self, const actors::extensions& added,
+         membership_options how, bool quiet, signal_waiter& signals)
+      : name_(self.name), quiet_(quiet || cluster.name.starts_with(embedded_name)), config_(options_for(cluster, self, log())),
         system_(config_), metrics_(system_, cluster, self),
-        node_(system_.spawn<actors::node_impl>(
-            actors::node_options{.host = self.host,
-                                 .lane_port = self.lane_port,
-                                 .security = cluster.security.files(),
-                                 .window_bytes = static_cast<std::size_t>(cluster.lanes.window_kib) << 10U,
-                                 .congestion = cluster.lanes.congestion,
-                                 .added = options.added,
-                                 .metrics = metrics_.board(),
-                                 .say = log(),
-                                 .refused = actors::turned_away(noted())})),
-        membership_(system_, config_, cluster, self,
-                    {.added = names_of(options.added), .once = once, .outlives = orphan_s_of(cluster) > 0, .door = {}}, node_,
-                    signals, log()),
+        node_(system_.spawn<actors::node_impl>(actors::node_options{.host = self.host,
+                                                                    .lane_port = self.lane_port,
+                                                                    .security = cluster.security.files(),
+                                                                    .added = added,
+                                                                    .metrics = metrics_.board(),
+                                                                    .window_bytes = cluster.lanes.window_bytes(),
+                                                                    .congestion = cluster.lanes.congestion,
+                                                                    .say = log(),
+                                                                    .refused = actors::turned_away(noted())})),
+        membership_(system_, config_, cluster, self, std::move(how), node_, signals, log()),
         ends_process_(signals.takes_signals()) {}
 
   int run() {
     const int code = metrics_.good() ? membership_.run() : exit_failed;
     if (ends_process_)
+      print_failure(membership_, code);
+    if (ends_process_)
       alarm(shutdown_seconds);
     caf::anon_send_exit(node_, caf::exit_reason::user_shutdown);
     return code;
   }
+  const std::string& why() const { return membership_.why(); }
 
 private:
   /// For connections that it refuses.
@@ -243,6 +250,8 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
                                       .security = cluster.security.files(),
                                       .added = added,
                                       .metrics = served.board(),
+                                      .window_bytes = cluster.lanes.window_bytes(),
+                                      .congestion = cluster.lanes.congestion,
                                       .say = log,
                                       .refused = refused},
                               .say = log,
@@ -283,6 +292,7 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
                       signals,
                       log};
     code = joined.run();
+    print_failure(joined, code);
   } else {
     code = wait_for_end(config, cluster, job, signals, code, log);
   }
@@ -295,59 +305,16 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
   return code;
 }
 
-/// The addresses that Slurm has for the hosts of a list, asked for all at once. Host names that tests make up do not resolve.
-std::map<std::string, std::string> slurm_addresses(const std::string& list) {
-  std::map<std::string, std::string> found;
-  auto* pipe = popen(fmt::format("scontrol show node '{}' --oneliner 2>/dev/null", list).c_str(), "r");
-  if (pipe == nullptr)
-    return found;
-  char* line = nullptr;
-  std::size_t room = 0;
-  while (getline(&line, &room, pipe) > 0) {
-    const auto value_of = [text = std::string{line}](const std::string& key) {
-      const auto begin = text.find(key);
-      return begin == std::string::npos ? std::string{}
-                                        : text.substr(begin + key.size(), text.find(' ', begin) - begin - key.size());
-    };
-    if (const auto address = value_of("NodeAddr="); !address.empty())
-      found[value_of("NodeName=")] = address;
-  }
-  std::free(line);
-  pclose(pipe);
-  return found;
-}
-
 /// A task of a Slurm step. The first task writes the cluster file into the working folder, for `run` and `console`.
 int slurm_node(const node_options& options) {
-  config::cluster_security security;
-  security.insecure = options.insecure;
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string{value == nullptr ? "" : value};
-  };
-  if (!options.certs.empty()) {
-    security.ca = options.certs + "/ca.pem";
-    security.certificate = security.key = options.certs; // until the node's name is known
-  }
-  std::optional<std::map<std::string, std::string>> addresses;
-  const auto address_of = [&](const std::string& host) { // host names only: the list holds nothing that a shell would interpret
-    if (!addresses)
-      addresses = slurm_addresses(variable("SLURM_STEP_NODELIST"));
-    const auto known = addresses->find(host);
-    return known == addresses->end() ? host : known->second;
-  };
-  auto step = config::cluster_of_slurm(variable, address_of, security);
+  const auto step = this_slurm_task(options.certs, options.insecure);
   if (!step)
     return refuse(step.error());
-  if (!options.certs.empty()) {
-    step->nodes.security.certificate = fmt::format("{}/{}.pem", options.certs, step->self);
-    step->nodes.security.key = fmt::format("{}/{}.key", options.certs, step->self);
-  }
   const auto& self = *step->nodes.find(step->self);
   signal_waiter signals;
   actors::init_message_types();
   if (!self.coordinator)
-    return member{step->nodes, self, options, true, signals}.run();
+    return member{step->nodes, self, options.added, member_options(step->nodes, options.added, true), false, signals}.run();
   const auto file = fmt::format("{}.toml", step->nodes.name);
   std::ofstream out{file};
   out << config::to_toml(step->nodes);
@@ -361,11 +328,19 @@ int slurm_node(const node_options& options) {
 
 } // namespace
 
-namespace {
+std::string run_member(const member_part& what, signal_waiter& signals) {
+  actors::init_message_types();
+  auto how = member_options(what.cluster, what.added, true);
+  how.patience = what.patience;
+  how.parting = what.parting;
+  member here{what.cluster, *what.cluster.find(what.self), what.added, std::move(how), what.quiet, signals};
+  here.run();
+  return here.why();
+}
 
-/// `use` the cluster of the options and their node in it; what is wrong with them is printed.
-template <class Use>
-int with_cluster(const node_options& options, Use use) {
+int execute(const node_options& options) {
+  if (options.slurm)
+    return slurm_node(options);
   const auto cluster = config::load_cluster(options.cluster, options.name);
   if (!cluster)
     return refuse(cluster.error());
@@ -373,27 +348,12 @@ int with_cluster(const node_options& options, Use use) {
   if (self == nullptr)
     return refuse(
         {{{options.cluster, fmt::format("it has no node \"{}\"; --name takes one of its [[node]] names", options.name)}}});
-  return use(*cluster, *self);
-}
-
-} // namespace
-
-int run_member(const node_options& options, signal_waiter& signals) {
-  return with_cluster(options, [&](const config::cluster& cluster, const config::cluster_node& self) {
-    actors::init_message_types();
-    return member{cluster, self, options, options.once, signals}.run();
-  });
-}
-
-int execute(const node_options& options) {
-  if (options.slurm)
-    return slurm_node(options);
-  return with_cluster(options, [&](const config::cluster& cluster, const config::cluster_node& self) {
-    signal_waiter signals;
-    actors::init_message_types();
-    return self.coordinator ? serve(cluster, self, options.added, signals)
-                            : member{cluster, self, options, options.once, signals}.run();
-  });
+  signal_waiter signals;
+  actors::init_message_types();
+  return self->coordinator
+             ? serve(*cluster, *self, options.added, signals)
+             : member{*cluster, *self, options.added, member_options(*cluster, options.added, options.once), false, signals}
+                   .run();
 }
 
 } // namespace troupe::apps

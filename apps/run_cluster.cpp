@@ -61,7 +61,7 @@ job_outcome run_on_cluster(const config::cluster& where, const config::loaded_jo
   }
   if (auto why = view.attach != 0 ? "" : shortage_of(connection, {loaded.job, where, roles}); !why.empty())
     return failed_outcome(no_nodes + why);
-  auto display = std::make_shared<run_display>(loaded.job, view.quiet, view.log, signals);
+  auto display = std::make_shared<run_display>(loaded.job, view.quiet, view.log, signals, view.lines);
   auto client = submit(connection.system(), {.cluster = connection.cluster(),
                                              .request = {loaded.job, view.trace, false, view.rounds != nullptr},
                                              .display = display,

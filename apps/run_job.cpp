@@ -64,24 +64,36 @@ std::string respawn(const ended_child& child, const config::loaded_job& loaded, 
   return "is started anew";
 }
 
+/// Processes that did not start the job learn how it ended from the end of its cluster.
+std::string what_others_hear(const actors::job_result& result) {
+  if (result.interrupted)
+    return "the first process has ended the job before its time";
+  return result.failed ? "the job failed: " + result.reason : "";
+}
+
 } // namespace
 
 job_outcome run_job(const config::loaded_job& loaded, const model& network, const run_view& view, signal_waiter& signals) {
   const actors::job& job = loaded.job;
-  const auto name = fmt::format("{}{:016x}", embedded_name, actors::random_job_key());
+  const auto name = view.hosts != nullptr ? view.hosts->name : fmt::format("{}{:016x}", embedded_name, actors::random_job_key());
   auto display = std::make_shared<run_display>(job, view.quiet, view.log, signals, view.lines);
   actors::init_message_types();
-  actors::system_config config{{.networked = job.cluster.nodes > 1 || view.port,
+  actors::system_config config{{.networked = job.cluster.nodes > 1 || view.port || view.hosts != nullptr,
                                 .cluster_key = name,
                                 .listens = true,
-                                .security = embedded_security,
+                                .security = view.hosts != nullptr ? view.hosts->security.files() : embedded_security,
                                 .refused = actors::turned_away([display](const std::string& text) { display->on_event(text); })}};
   caf::actor_system system{config};
-  embedded_cluster cluster{
-      system,
-      signals,
-      {.nodes = job.cluster.nodes, .name = name, .port = view.port, .added = loaded.added, .children = view.children}};
-  if (cluster.port() != 0 && !view.quiet)
+  embedded_cluster cluster{system,
+                           signals,
+                           {.nodes = job.cluster.nodes,
+                            .name = name,
+                            .port = view.port,
+                            .added = loaded.added,
+                            .children = view.children,
+                            .hosts = view.hosts,
+                            .peers = config.peers()}};
+  if (cluster.port() != 0 && !view.quiet && view.hosts == nullptr)
     fmt::print(stderr, "troupe: `troupe console 127.0.0.1:{}` shows what it does\n", cluster.port());
   auto client = submit(system, {.cluster = cluster.actor(),
                                 .request = {job, view.trace, false, view.rounds != nullptr},
@@ -89,7 +101,8 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
                                 .page = view.web,
                                 .rounds = view.rounds,
                                 .floats = network.layout().floats(),
-                                .begins_within = view.join_timeout});
+                                .begins_within = view.join_timeout,
+                                .says_it_waits = view.hosts != nullptr});
   start_limit limit{most_respawns, respawn_window};
   auto result = await_result(
       *display, signals, [&] { caf::anon_send(client, actors::stop_job{}); },
@@ -105,7 +118,7 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
         }
       });
   client = nullptr;
-  cluster.shut_down();
+  cluster.shut_down(view.hosts != nullptr ? what_others_hear(result) : "");
   for (const auto& child : cluster.ended_children())
     if (child.spoke) // it ended so late that the job was over first
       display->on_event(fmt::format("{} {}", child.name, child.how));

@@ -12,6 +12,7 @@
 
 #include "actors/http/web_server.hpp"
 #include "actors/run_observer.hpp"
+#include "apps/config/cluster_file.hpp"
 #include "apps/config/job_file.hpp"
 #include "apps/curve.hpp"
 #include "apps/processes.hpp"
@@ -33,6 +34,8 @@ struct run_view {
   rounds_writer* rounds = nullptr;        ///< is told what each version was made of, unless null; outlives the run
   child_program children = {};            ///< that the nodes of an embedded run are
   std::chrono::seconds join_timeout{30};  ///< within which they join
+  /// This process coordinates that cluster, whose other nodes are started by others: for an embedded cluster of several hosts.
+  const config::cluster* hosts = nullptr;
   /// Is given each line of the log, whether or not there is a file for it; on any thread, and must not block.
   std::function<void(const std::string&)> lines = {};
 };

@@ -75,7 +75,7 @@ public:
     return {
         [this](const actors::job_waits& msg) {
           waits_for_ = msg.reason;
-          if (!setup_.begins_within && !msg.reason.empty())
+          if ((!setup_.begins_within || setup_.says_it_waits) && !msg.reason.empty())
             observer_->on_event("waits: " + msg.reason);
         },
         [this](const actors::job_begins& msg) {
@@ -102,7 +102,7 @@ public:
           if (!msg.failed)
             cancel();
           else if (begun_)
-            observer_->on_event(msg.reason);
+            note(msg.reason);
           else
             fail(msg.reason + " before the job began");
         },
@@ -124,6 +124,13 @@ private:
   }
 
   bool jobs_outlive_it() const { return orphan_s_ > 0; }
+
+  /// For whoever looks at the cluster, too.
+  void note(const std::string& text) {
+    observer_->on_event(text);
+    if (setup_.cluster.node() == self_->node())
+      self_->send(caf::actor_cast<actors::cluster_control>(setup_.cluster), actors::job_news{number_, actors::job_says{text}});
+  }
 
   void watch() {
     self_->monitor(setup_.cluster);

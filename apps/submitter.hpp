@@ -33,6 +33,7 @@ struct submission {
   std::int64_t floats = 0;                 ///< of the model
   /// For a cluster that starts only for this job: how long that may take. Waiting is not reported then.
   std::optional<std::chrono::seconds> begins_within{};
+  bool says_it_waits = false; ///< all the same: others start the cluster's nodes
   /// Where the coordinator may be reached again, or another. The client dials again when the connection is lost, and goes on with
   /// its job: for cluster_view::orphan_s where jobs outlive their coordinator, else for actors::client_return. None: its end is
   /// the client's.

@@ -40,6 +40,8 @@ public:
   virtual ~foreign_computer() = default;
   /// Called on the threads of actors, so it returns at once. A task that is never computed is a step that never ends.
   virtual void enqueue(foreign_task task) = 0;
+  /// With what its model begins, flat, layout.floats(); none: with what the layout's initializers draw. Lives as long as this.
+  virtual std::span<const float> initial() const { return {}; }
 };
 
 /// The plan of a foreign model: it hands each step and evaluation to the model's computer. A step is not cut into pieces. For

@@ -27,8 +27,9 @@ protocols::lead_state lead_of(const checkpoint_manifest& manifest) {
   return *std::move(state);
 }
 
-first_parameters::first_parameters(const job& what, const parameter_layout& layout)
-    : job_(what), layout_(layout), from_(resumes() ? read_manifest(what.checkpoint.resume) : checkpoint_manifest{}),
+first_parameters::first_parameters(const job& what, const parameter_layout& layout, std::span<const float> given)
+    : job_(what), layout_(layout), given_(given),
+      from_(resumes() ? read_manifest(what.checkpoint.resume) : checkpoint_manifest{}),
       lead_(resumes() ? lead_of(from_) : protocols::lead_state{}) {}
 
 kernels::buffer first_parameters::flat(const std::function<kernels::buffer(std::size_t)>& allocate) const {
@@ -40,7 +41,9 @@ kernels::buffer first_parameters::flat(const std::function<kernels::buffer(std::
   }
   if (job_.init == init_zeros)
     return out;
-  if (job_.init.empty())
+  if (job_.init.empty() && !given_.empty())
+    std::memcpy(out.data(), given_.data(), given_.size_bytes());
+  else if (job_.init.empty())
     initialize_parameters(layout_, job_.seed, out.as<float>());
   else if (auto read = load_safetensors(job_.init, layout_, out.as<float>()); !read)
     throw std::runtime_error(read.error().message);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// With what a job begins: drawn parameters, those of a file, or a checkpoint.
+// With what a job begins: drawn parameters, those of its model or of a file, or a checkpoint.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,7 +24,8 @@ protocols::lead_state lead_of(const checkpoint_manifest& manifest);
 /// The same on every node. What it reads is checked as it is read: its functions throw std::runtime_error that names the file.
 class first_parameters {
 public:
-  first_parameters(const job& what, const parameter_layout& layout);
+  /// `given`: the model's own; it outlives this. None: they are drawn.
+  first_parameters(const job& what, const parameter_layout& layout, std::span<const float> given = {});
 
   protocols::version ver() const { return lead_.made; }
   /// All of them, flat. `allocate` gives host memory.
@@ -38,6 +40,7 @@ private:
 
   const job& job_;
   const parameter_layout& layout_;
+  std::span<const float> given_;
   checkpoint_manifest from_; ///< of version 0: none
   protocols::lead_state lead_;
 };

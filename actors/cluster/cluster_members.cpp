@@ -121,6 +121,11 @@ caf::result<void> cluster_state::leave(const leave_cluster& msg) {
   say(fmt::format("node {} {}", node, msg.ends ? "wants to leave" : "is drained"));
   start_what_fits(); // those in the queue say for what they wait now
   auto* job = find(member->job);
+  if (job != nullptr && !msg.why.empty()) {
+    const auto text = fmt::format("node {} leaves the job: {}", node, msg.why);
+    say(job->number, text);
+    self_->send(job->client, job_says{text});
+  }
   if (job == nullptr) {
     let_go(*member);
     return promise;

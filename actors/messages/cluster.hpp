@@ -158,6 +158,7 @@ struct raft_words {
 struct leave_cluster {
   std::string name;
   bool ends = false; ///< it asks itself and then ends; else the operator drains it
+  std::string why{}; ///< it ends for this reason, which its job's log shall have
 };
 
 /// A drained node shall stay and get jobs again.

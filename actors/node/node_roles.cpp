@@ -17,6 +17,7 @@
 #include "actors/roles/holder/shard_actor.hpp"
 #include "actors/roles/worker/compute_actor.hpp"
 #include "actors/roles/worker/loader_actor.hpp"
+#include "tensor/foreign.hpp"
 
 namespace troupe::actors {
 
@@ -188,6 +189,11 @@ std::function<bool(protocols::worker_id)> who_is_behind(const job_places& places
   };
 }
 
+first_parameters first_of(const job& what, const model& net) {
+  const auto& by = net.computed_by();
+  return {what, net.layout(), by ? by->initial() : std::span<const float>{}};
+}
+
 /// Of this life of a worker. A later one begins without momentum, as in a job without checkpoints.
 compute_setup computing(const job& what, const protocols::protocol& runs, const std::shared_ptr<kernels::backend>& queue,
                         const std::shared_ptr<const model>& net, std::uint32_t worker, std::uint32_t life) {
@@ -224,7 +230,7 @@ std::function<void(const file_saved&)> node_job::for_coordinator() const {
 
 void node_job::spawn_holders() {
   kernels::buffer first;
-  const first_parameters source(job_, net_->layout());
+  const auto source = first_of(job_, *net_);
   for (const auto& where : places_.holders)
     if (where.node == number_)
       spawn_holder(where, source, first);
@@ -289,7 +295,7 @@ caf::result<void> node_job::on_backup(const role_place& msg) {
   places_.add(msg);
   if (msg.node == number_) {
     kernels::buffer first;
-    spawn_holder(msg, first_parameters(job_, net_->layout()), first);
+    spawn_holder(msg, first_of(job_, *net_), first);
   }
   if (router_)
     router_->take_only_from(places_);

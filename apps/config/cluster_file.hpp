@@ -38,6 +38,7 @@ struct cluster_security {
 struct cluster_lanes {
   std::int64_t window_kib = 128; ///< the kernel holds no more that is not sent yet
   std::string congestion{};      ///< TCP's congestion control on every host; empty: each host's own
+  std::size_t window_bytes() const { return static_cast<std::size_t>(window_kib) << 10U; }
 };
 
 /// A cluster file, checked: names and addresses are unique, one node is the coordinator, or with a journal 3 or 5 are; one holds

@@ -98,7 +98,7 @@ checked<slurm_step> cluster_of_slurm(const std::function<std::string(const char*
     if (security.loopback_only() && !is_loopback(address))
       return wrong(fmt::format(
           "{} is at {}, which is no loopback address; give the nodes certificates (--certs FOLDER), or --insecure where "
-          "this network is private",
+          "this network is private (certs and insecure of a script)",
           hosts[h], address));
     for (std::uint32_t k = 0; k < counts[h]; ++k) {
       cluster_node node;

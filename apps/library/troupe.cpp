@@ -46,6 +46,10 @@ std::vector<std::string> texts_of(const char* const* list) {
   return out;
 }
 
+std::string text_of(const char* given) {
+  return given == nullptr ? "" : given;
+}
+
 troupe::shape dims_of(const troupe_parameter& p) {
   if (p.rank < 0 || (p.rank > 0 && p.extents == nullptr))
     throw std::runtime_error(fmt::format("parameter {} has no extents", p.name));
@@ -65,24 +69,27 @@ foreign_shape shape_of(const troupe_model& model) {
                     model.samples, model.tests));
   if (model.count == 0)
     throw std::runtime_error("the model has no parameters, so there is nothing to learn");
-  foreign_shape out{.layout = {}, .initial = {}, .samples = model.samples, .tests = model.tests};
+  foreign_shape out{.facts = {.layout = {}, .samples = model.samples, .tests = model.tests, .script = text_of(model.script)},
+                    .initial = {},
+                    .own_optimizer = model.own_optimizer != 0};
+  auto& layout = out.facts.layout;
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < model.count; ++i) {
     const auto& p = model.parameters[i];
     if (p.name == nullptr || *p.name == '\0')
       throw std::runtime_error(fmt::format("parameter {} has no name", i));
-    if (out.layout.find(p.name) >= 0)
+    if (layout.find(p.name) >= 0)
       throw std::runtime_error(fmt::format("there are two parameters \"{}\"", p.name));
     troupe::parameter_slot slot{.name = p.name, .dims = dims_of(p), .offset = offset, .init = {}};
     slot.kind = static_cast<slot_kind>(p.kind);
     slot.decay = slot.kind == slot_kind::trained;
     offset = troupe::align_up(offset + slot.elements());
-    out.layout.slots.push_back(std::move(slot));
+    layout.slots.push_back(std::move(slot));
   }
   out.initial.resize(static_cast<std::size_t>(offset));
   for (std::size_t i = 0; i < model.count; ++i)
     if (const auto* values = model.parameters[i].values; values != nullptr)
-      std::copy_n(values, out.layout.slots[i].elements(), out.initial.begin() + out.layout.slots[i].offset);
+      std::copy_n(values, layout.slots[i].elements(), out.initial.begin() + layout.slots[i].offset);
   return out;
 }
 
@@ -93,13 +100,16 @@ library_options options_of(const troupe_options& given) {
                     "one package",
                     troupe::actors::version));
   library_options out;
-  out.job = given.job == nullptr ? "" : given.job;
+  out.job = text_of(given.job);
   out.sets = texts_of(given.set);
   if (given.model != nullptr)
     out.model = shape_of(*given.model);
   out.program = texts_of(given.program);
-  out.node = given.node == nullptr ? "" : given.node;
+  out.node = text_of(given.node);
   out.loud = given.loud != 0;
+  out.cluster = {text_of(given.cluster), text_of(given.certs), given.insecure != 0};
+  if (given.wait_s > 0)
+    out.patience = std::chrono::seconds{given.wait_s};
   if (!out.node.empty() && !out.model)
     throw std::runtime_error("a process with TROUPE_NODE computes a model, and this has none; unset it");
   return out;
@@ -170,6 +180,8 @@ int troupe_next(troupe_run* run, troupe_task* task, int timeout_ms) {
       throw std::runtime_error("the last step has not ended: call troupe_done for each task before the next one");
     const bool over = run->run.over();
     run->task = run->run.tasks().next(over ? std::chrono::milliseconds{0} : patience_of(timeout_ms));
+    if (const auto why = run->task ? std::string{} : run->run.cut_short(); !why.empty())
+      throw std::runtime_error(why);
     if (!run->task)
       return over || run->run.over() ? TROUPE_OVER : TROUPE_TIMEOUT;
     const auto& its = *run->task;
@@ -208,6 +220,10 @@ int troupe_fail(troupe_run* run, const char* why) {
     run->run.leave(why);
     return TROUPE_OVER;
   });
+}
+
+int troupe_joined(troupe_run* run) {
+  return run->run.joined() ? 1 : 0;
 }
 
 const char* troupe_result(troupe_run* run) {

@@ -39,6 +39,12 @@ typedef struct {
   const troupe_parameter* parameters;
   size_t count;
   int64_t samples, tests; /* each at least 1, their sum below 2^31 */
+  /* What computes it, such as a file's name and checksum: processes of a cluster must agree. Null: anything. */
+  const char* script;
+  /* 1: an optimizer of the caller's takes the steps of workers, under protocols in which they take steps of their own (local,
+   * adacomm, easgd, gossip). What is written for each parameter is what it moved by, as for statistics: the old value minus the
+   * new one. The optimizer's state is the caller's to keep. 0: Troupe's optimizer does. */
+  int32_t own_optimizer;
 } troupe_model;
 
 /* All that is not needed is 0. Everything is copied. */
@@ -48,13 +54,22 @@ typedef struct {
   const char* const* set;     /* "KEY=VALUE" each, as for `troupe run --set`; ends with a null */
   const troupe_model* model;  /* compute it in troupe_next's loop; null: the job's model, which Troupe computes */
   const char* const* program; /* how further processes are started: path and arguments; ends with a null */
-  const char* node;           /* in such a process: what its environment has as TROUPE_NODE; else null */
+  const char* node;           /* in such a process: what its environment has as TROUPE_NODE; with a cluster file, the name of
+                                 this process's node there; else null */
   int32_t loud;               /* whether progress is printed to standard error */
+  const char* cluster;        /* a cluster file; with a model also "slurm" or "kubernetes". Null: processes of this machine */
+  const char* certs;          /* with "slurm" or "kubernetes": the folder of ca.pem, NAME.pem and NAME.key; null: none */
+  int32_t insecure;           /* likewise: 1: anyone may join */
+  int32_t wait_s;             /* with a model: how long processes wait for each other at the start; 0: 600 */
 } troupe_options;
 
 /* Starts a job, with the processes that `cluster.nodes` asks for, or joins that of `node`. Null where it cannot start: then `why`
  * has the reasons, one a line, cut at `room` bytes. Without a model, `program` is the program `troupe`. With one, it is the
- * caller itself: each process that it starts finds TROUPE_NODE in its environment and passes it on. */
+ * caller itself: each process that it starts finds TROUPE_NODE in its environment and passes it on.
+ *
+ * With `cluster` and a model, the caller starts this program itself, once for each node. That on the coordinator's node submits
+ * the job, which ends with it; shards are where the file lets them be, and begin with the values of their own process, which
+ * have to be the first one's. With `cluster` and no model, the job goes to a cluster of `troupe node` processes. */
 troupe_run* troupe_open(const troupe_options* options, char* why, size_t room);
 
 enum { TROUPE_ERROR = -1, TROUPE_OVER = 0, TROUPE_STEP = 1, TROUPE_EVALUATE = 2, TROUPE_TIMEOUT = 3, TROUPE_LINE = 4 };
@@ -71,15 +86,19 @@ typedef struct {
   float* gradients;        /* likewise, of the mean loss of the rows, to be written; null in an evaluation */
 } troupe_task;
 
-/* Waits for a task. Its memory stays until the next call of troupe_next or troupe_close. TROUPE_OVER: there will be no more. */
+/* Waits for a task. Its memory stays until the next call of troupe_next or troupe_close. TROUPE_OVER: there will be no more.
+ * TROUPE_ERROR in a process that joined a cluster: the first process is gone, or its job has failed. */
 int troupe_next(troupe_run* run, troupe_task* task, int timeout_ms);
 /* The gradient of this parameter is complete, and may be sent. Those for which it is not called become zero in troupe_done. */
 int troupe_ready(troupe_run* run, size_t parameter);
 /* The task is done: the sum of the losses of `counted` predictions, of which so many are `correct`. Then gradients are read. */
 int troupe_done(troupe_run* run, double loss_sum, int64_t counted, int64_t correct);
-/* The caller cannot compute the task: this process leaves the job, and says why in its log. */
+/* The caller cannot compute the task: this process leaves the job, and says why in its log. troupe_follow says TROUPE_OVER once
+ * it may go: shards that it holds stay until the job ends. */
 int troupe_fail(troupe_run* run, const char* why);
 
+/* 1: this process has joined the job of another one, which has its result; else 0. */
+int troupe_joined(troupe_run* run);
 /* How the job ended, as `troupe run --json` prints it, and as "history" its evaluations. Null until it is over, and in a process
  * that joined. Lives as long as the run. */
 const char* troupe_result(troupe_run* run);

@@ -133,6 +133,7 @@ TEST_F(NodeOfACluster, IsDrainedAndTakenBackAndItsLogSaysSo) {
 TEST_F(NodeOfACluster, ThatLeavesBecauseItEndsIsNotTakenBack) {
   join("b");
   EXPECT_EQ(order(leave_cluster{"b", true}), "");
+  EXPECT_EQ(order(leave_cluster{"b", true, "Traceback"}), "") << "in no job, it has nobody to tell";
   EXPECT_EQ(order(undrain_node{"b"}), "node b leaves because its process ends; start it again");
   EXPECT_TRUE(log.empty()) << "it knows";
 }

@@ -35,13 +35,13 @@ class Deploy(unittest.TestCase):
         keeper.bind((host, 0))
         return keeper.getsockname()[1]
 
-    def kubernetes(self):
+    def kubernetes(self, file="kubernetes.yaml"):
         """The file's parts by kind."""
         try:
             import yaml
         except ImportError:
             self.skipTest("no YAML parser (python3-yaml)")
-        return {part["kind"]: part for part in yaml.safe_load_all((SOURCE / "config/kubernetes.yaml").read_text(encoding="utf-8"))}
+        return {part["kind"]: part for part in yaml.safe_load_all((SOURCE / "config" / file).read_text(encoding="utf-8"))}
 
     def test_kubernetes_probes_a_node_with_certificates_and_without(self):
         parts = self.kubernetes()
@@ -91,6 +91,15 @@ class Deploy(unittest.TestCase):
                        for word in container["command"]]
             done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
             self.assertRegex(done.stderr, r'^\S+: it has no node "troupe-9"; .*\n$')
+
+    def test_a_script_on_kubernetes(self):
+        parts = self.kubernetes("kubernetes-script.yaml")
+        job, pod = parts["Job"]["spec"], parts["Job"]["spec"]["template"]["spec"]
+        told = {variable["name"]: variable["value"] for variable in pod["containers"][0]["env"]}
+        self.assertEqual(told, {"TROUPE_SERVICE": parts["Service"]["metadata"]["name"], "TROUPE_NODES": str(job["completions"])})
+        self.assertEqual(pod["subdomain"], told["TROUPE_SERVICE"])
+        self.assertEqual((job["completionMode"], job["parallelism"]), ("Indexed", job["completions"]))
+        self.assertEqual(parts["Service"]["spec"]["selector"], job["template"]["metadata"]["labels"])
 
     def test_systemd(self):
         unit = (SOURCE / "config/troupe.service").read_text(encoding="utf-8")

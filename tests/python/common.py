@@ -9,6 +9,7 @@ import sys
 import tempfile
 import textwrap
 import unittest
+import zipfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = None  # the build folder: the first argument of a test
@@ -30,9 +31,35 @@ def needs(*modules):
     return unittest.skipUnless(python_with(*modules), f"no Python here has {' and '.join(modules)}")
 
 
-def environment():
-    return os.environ | {"PYTHONPATH": str(SOURCE / "apps/python"), "TROUPE_LIBRARY": str(BUILD / "libtroupe.so"),
-                         "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+def environment(site=None):
+    """Of scripts, with the package of the source, or of a `site` where its wheel is."""
+    clean = {key: value for key, value in os.environ.items() if key != "TROUPE_LIBRARY"}
+    ours = {"PYTHONPATH": str(site)} if site else {"PYTHONPATH": str(SOURCE / "apps/python"), "TROUPE_LIBRARY": str(BUILD / "libtroupe.so")}
+    return clean | ours | {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+
+
+def unpacked_wheel(of):
+    """A wheel, and the folder into which it is unpacked, until the tests of the class `of` are done."""
+    folder = tempfile.TemporaryDirectory(prefix="troupe-wheel-")
+    of.addClassCleanup(folder.cleanup)
+    made = subprocess.run([sys.executable, SOURCE / "apps/python/make_wheel.py", BUILD, folder.name], capture_output=True, text=True,
+                          check=False)
+    if made.returncode != 0:  # more than 30 MB, or a library that is not there
+        raise AssertionError(made.stdout + made.stderr)
+    print(made.stdout)
+    wheel, site = next(pathlib.Path(folder.name).glob("*.whl")), pathlib.Path(folder.name) / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        for entry in archive.infolist():  # as pip does, with modes
+            os.chmod(archive.extract(entry, site), entry.external_attr >> 16 & 0o777)
+    return wheel, site
+
+
+def line_of(stream, text):
+    """The next line that has the text."""
+    for line in stream:
+        if text in line:
+            return line
+    raise AssertionError(f"no line has {text!r}")
 
 
 def take_interrupts():
@@ -44,6 +71,7 @@ class Scripts(unittest.TestCase):
     """Tests that run scripts."""
 
     modules = ("numpy",)
+    site = None  # of a wheel
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="troupe-python-")
@@ -58,13 +86,19 @@ class Scripts(unittest.TestCase):
         return path
 
     def start(self, text, *arguments, **options):
-        command = [python_with(*self.modules), "-u", str(self.write(text)), *arguments]
+        return self.start_file(self.write(text), *arguments, **options)
+
+    def start_file(self, path, *arguments, **options):
+        command = [python_with(*self.modules), "-u", str(path), *arguments]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
-                                env=environment() | {"TMPDIR": str(self.folder)}, preexec_fn=take_interrupts, **options)
+                                env=environment(self.site) | {"TMPDIR": str(self.folder)}, preexec_fn=take_interrupts, **options)
 
     def run_script(self, text, *arguments, code=0):
         """What it printed; standard error too where it is to fail."""
-        process = self.start(text, *arguments)
+        return self.finish_script(self.start(text, *arguments), code)
+
+    def finish_script(self, process, code=0):
+        """Likewise of one that runs."""
         try:
             out, err = process.communicate(timeout=DEADLINE_S)
         finally:

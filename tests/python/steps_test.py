@@ -6,7 +6,10 @@ usage: steps_test.py BUILD_DIR [unittest arguments]
 """
 import json
 import os
+import re
 import signal
+import subprocess
+import threading
 import time
 
 import common
@@ -53,6 +56,21 @@ x = (torch.tensor([[2., 0], [-2, 0], [0, 2], [0, -2]])[y] + torch.from_numpy(rng
 loss_of = torch.nn.functional.cross_entropy
 module = torch.nn.Sequential(torch.nn.Linear(2, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
 """
+DIGITS = """
+import sys
+sys.path.insert(0, sys.argv[2])
+import drawn_digits
+x, y = map(torch.from_numpy, drawn_digits.draw(2400))
+def net():
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Linear(144, 48), torch.nn.ReLU(), torch.nn.Linear(48, 10))
+def accuracy(module, **options):
+    loop = troupe.steps(module, samples=2000, test=400, batch=20, **options)
+    for step in loop:
+        out = module(x[step.rows])
+        step.backward(loss_of(out, y[step.rows]), correct=(out.argmax(1) == y[step.rows]).sum())
+    return loop.result.test_accuracy
+"""
 MODULE_LOOP = """
 loop = troupe.steps(module, samples=1000, test=200, **json.loads(sys.argv[1]))
 for step in loop:
@@ -65,8 +83,8 @@ print(json.dumps({"accuracy": loop.result.test_accuracy, "steps": loop.result.st
 
 @common.needs("numpy")
 class Arrays(common.Scripts):
-    def learn(self, **options):
-        return json.loads(self.run_script(NUMPY + LOOP, json.dumps(options)).splitlines()[-1])
+    def learn(self, script=NUMPY + LOOP, **options):
+        return json.loads(self.run_script(script, json.dumps(options)).splitlines()[-1])
 
     def test_a_model_in_numpy_learns(self):
         got = self.learn(epochs=3, batch=20, optimizer="sgd")
@@ -79,6 +97,17 @@ class Arrays(common.Scripts):
             with self.subTest(protocol=protocol):
                 got = self.learn(epochs=6, batch=10, nodes=2, protocol=protocol)
                 self.assertGreater(got["accuracy"], 0.95)
+
+    def test_steps_that_the_script_takes_are_those_of_local_sgd(self):
+        own = NUMPY.replace('step.gradients["w"] = xs.T @ d / len(ys)', 'step.gradients["w"] = 0.1 * (xs.T @ d / len(ys))')
+        own = own.replace('step.gradients["b"][...] = d.mean(0)', 'step.gradients["b"][...] = 0.1 * d.mean(0)') + LOOP
+        for protocol in ("local", "easgd", "gossip"):
+            with self.subTest(protocol):
+                troupes = self.learn(epochs=2, batch=20, protocol=protocol, set={"optimizer.lr": 0.1})
+                self.assertGreater(max(map(abs, sum(troupes["w"], []))), 0.5)
+                ours = self.learn(own, epochs=2, batch=20, protocol=protocol, own_optimizer=True)
+                for a, b in zip(sum(troupes["w"], []), sum(ours["w"], [])):
+                    self.assertAlmostEqual(a, b, delta=1e-5)
 
     def test_four_processes_are_one_with_the_whole_batch(self):
         one, four = self.learn(epochs=2, batch=40), self.learn(epochs=2, batch=10, nodes=4)
@@ -134,6 +163,56 @@ print(loop.result.test_accuracy)
         self.assertIn("ValueError: these rows are odd", err)
         self.assertIn("troupe: node-2 exited with 1: Traceback", err)
         self.assertNotIn("node-2 is started anew", err)
+
+    def test_an_exception_is_in_the_console(self):
+        process = self.start(NUMPY + """
+loop = troupe.steps(model, samples=1000, test=200, nodes=3, batch=10, epochs=1000000, progress=True)
+for i, step in enumerate(loop):
+    if i == 3 and "node-2" in os.environ.get("TROUPE_NODE", ""):
+        raise ValueError("these rows are odd")
+    compute(step)
+""")
+        self.addCleanup(process.kill)
+        address = re.search(r"troupe console (\S+)`", common.line_of(process.stderr, "troupe console")).group(1)
+        common.line_of(process.stderr, "node-2 is not started anew")
+        drained = threading.Thread(target=process.stderr.read)
+        drained.start()
+        said = subprocess.run([common.BUILD / "troupe", "console", address, "-c", "events 1"], capture_output=True, text=True, check=True,
+                              timeout=common.DEADLINE_S).stdout
+        process.send_signal(signal.SIGINT)
+        drained.join()
+        self.assertIn("node-2 exited with 1: Traceback", said)
+        self.assertIn("ValueError: these rows are odd", said)
+
+    def test_a_shard_that_is_killed_has_its_copy_go_on(self):
+        script = NUMPY + """
+loop = troupe.steps(model, samples=1000, test=200, nodes=3, batch=10, epochs=4,
+                    set={"cluster.respawn": False, "cluster.shards": 3, "cluster.replicas": 2})
+for i, step in enumerate(loop):
+    if i == 3 and "node-2" in os.environ.get("TROUPE_NODE", ""):
+        os.kill(os.getpid(), 9)
+    compute(step)
+print(loop.result.test_accuracy)
+"""
+        self.assertGreater(float(self.run_script(script)), 0.95)
+
+    def test_nobody_outlives_the_first_process(self):
+        process = self.start(NUMPY + """
+loop = troupe.steps(model, samples=1000, test=200, nodes=3, batch=10, epochs=1000000)
+for i, step in enumerate(loop):
+    compute(step)
+    if i == 20 and "TROUPE_NODE" not in os.environ:
+        print("computes", flush=True)
+""")
+        self.addCleanup(process.kill)
+        self.assertEqual(process.stdout.readline(), "computes\n")
+        nodes = run_test.children_of(process.pid)
+        self.assertEqual(len(nodes), 2)
+        process.kill()
+        deadline = time.monotonic() + common.DEADLINE_S
+        while any(run_test.alive(pid) for pid in nodes) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertFalse([pid for pid in nodes if run_test.alive(pid)])
 
     def test_control_c_ends_every_process(self):
         process = self.start(NUMPY + """
@@ -195,6 +274,8 @@ for epochs in (1, 3):
                 ("NaN", setup + "for step in loop:\n  if step.training: step.gradients['w'] = numpy.full((2, 4), numpy.nan)\n  step.done(1.0)",
                  "finite"),
                 ("float64", "troupe.steps({'w': numpy.zeros(3)}, samples=10, test=1)", "w is float64, and Troupe trains float32"),
+                ("a list", "troupe.steps({'w': [0.0]}, samples=10, test=1)", "w is no array but list: write numpy.array(w, 'float32')"),
+                ("no model", "troupe.steps(3, samples=10, test=1)", "the model is int; give a torch.nn.Module, or a dict of float32 arrays"),
                 ("no rows", "troupe.steps(model, samples=0, test=1)", "at least 1 sample"),
                 ("no parameters", "troupe.steps({}, samples=1, test=1)", "no parameters"),
                 ("a GPU", "troupe.steps(model, samples=1000, test=200, set={'compute.device': 'cuda'})", "cuda"),
@@ -262,6 +343,56 @@ module.register_parameter("spare", torch.nn.Parameter(torch.ones(2)))
         self.assertEqual(got["values"]["spare"], [1, 1])
         self.assertNotEqual(got["values"]["1.running_mean"], [0.0] * 16)
 
+    def digits(self, script, code=0):
+        return self.run_script(MODULE + DIGITS + script, "{}", str(common.SOURCE / "tests/python"), code=code)
+
+    def test_every_protocol_trains_it_on_digits(self):
+        out = self.digits("""
+for entry in json.loads(troupe._library.library().troupe_listing())["protocols"]:
+    slow = entry["name"] in ("admm", "easgd", "gossip")
+    print(entry["name"], accuracy(net(), workers=2, epochs=20 if slow else 6, protocol=entry["name"], optimizer=troupe.sgd(0.1)))
+""")
+        reached = {name: float(value) for name, value in map(str.split, out.splitlines())}
+        self.assertGreater(len(reached), 10)
+        self.assertEqual({name: value for name, value in reached.items() if value < 0.97}, {})
+
+    def test_torch_takes_the_local_steps_as_troupe_does(self):
+        values = {}
+        for optimizer in ("optimizer=troupe.sgd(0.1)", "own_optimizer=torch.optim.SGD(module.parameters(), lr=0.1)"):
+            loop = MODULE_LOOP.replace("**json", f"nodes=2, batch=20, epochs=2, protocol=troupe.local(steps=5), {optimizer}, **json")
+            values[optimizer] = json.loads(self.run_script(MODULE + loop, "{}").splitlines()[-1])["values"]
+        troupes, torchs = ([x for each in found.values() for x in sum([v if isinstance(v, list) else [v] for v in each], [])]
+                           for found in values.values())
+        self.assertGreater(max(abs(x) for x in troupes), 0.5)
+        self.assertLess(max(abs(a - b) for a, b in zip(troupes, torchs)), 1e-5)
+
+    def test_an_inner_adamw_trains_digits(self):
+        out = self.digits("""
+module = net()
+inner = torch.optim.AdamW(module.parameters(), lr=3e-3)
+print(accuracy(module, nodes=2, epochs=6, protocol=troupe.local(steps=10, outer="nesterov"), own_optimizer=inner))
+print(len(inner.state))
+""")
+        reached, states = out.split()
+        self.assertGreater(float(reached), 0.97)
+        self.assertEqual(states, "4")  # it stays in its process
+
+    def test_an_own_optimizer_is_refused_where_it_has_no_steps(self):
+        for name, call, sentence in [
+                ("sync", "accuracy(net(), own_optimizer=inner)", "own_optimizer: under sync workers take no steps; the caller's optimizer can "
+                 "take the workers' own steps of local"),
+                ("admm", "accuracy(net(), own_optimizer=inner, protocol='admm')", "under admm workers take steps of the protocol's own"),
+                ("EAMSGD", "accuracy(net(), own_optimizer=inner, protocol=troupe.easgd(momentum=0.9))", "under easgd workers take steps of the"),
+                ("auto", "accuracy(net(), own_optimizer=inner, protocol='auto')", "under sync workers take no steps"),
+                ("both", "accuracy(net(), own_optimizer=inner, optimizer='adamw')", "own_optimizer takes the steps, and optimizer is Troupe's"),
+                ("a key", "accuracy(net(), own_optimizer=inner, protocol='local', set={'optimizer.weight_decay': 0.1})",
+                 "this job sets optimizer keys; leave those out"),
+                ("none of torch", "accuracy(net(), own_optimizer='adamw', protocol='local')", "own_optimizer is 'adamw', and no optimizer of"),
+                ("shared", "accuracy(net(), own_optimizer=inner, protocol='local', workers=2)", "2 workers in 1 process"),
+        ]:
+            with self.subTest(name):
+                self.assertIn(sentence, self.digits("inner = torch.optim.SGD(net().parameters(), lr=0.1)\n" + call, code=1))
+
     def test_a_loop_that_is_left_leaves_the_module_its_values_in_memory_of_its_own(self):
         out = self.run_script(MODULE + """
 loop = troupe.steps(module, samples=1000, test=200)
@@ -286,6 +417,9 @@ print(bool((weight == before).all()), weight.data_ptr() != place, torch.is_grad_
                 ("a loss of something else", setup + "for step in loop:\n  step.backward(torch.tensor(1.))", "does not depend on the module"),
                 ("an optimizer in the loop", "o = torch.optim.SGD(module.parameters(), lr=1)\n" + setup + "for step in loop:\n"
                  "  step.backward(loss_of(module(x[step.rows]), y[step.rows]))\n  o.step()", "was changed in place during a step"),
+                ("a parameter that is replaced", setup + "for step in loop:\n  module[0].weight.data = torch.zeros(16, 2)\n"
+                 "  step.backward(loss_of(module(x[step.rows]), y[step.rows]))", "0.weight was replaced during a step"),
+                ("NaN", setup + "for step in loop:\n  step.backward(loss_of(module(x[step.rows]), y[step.rows]) * float('nan'))", "finite"),
         ]:
             with self.subTest(name):
                 self.assertIn(sentence, self.run_script(MODULE + script, code=1))

@@ -4,11 +4,7 @@
 
 usage: wheel_test.py BUILD_DIR [unittest arguments]
 """
-import os
-import pathlib
 import subprocess
-import sys
-import tempfile
 import unittest
 import zipfile
 
@@ -19,24 +15,11 @@ import common
 class Wheel(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="troupe-wheel-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
-        made = subprocess.run([sys.executable, common.SOURCE / "apps/python/make_wheel.py", common.BUILD, cls.folder], capture_output=True,
-                              text=True, check=False)
-        if made.returncode != 0:  # more than 30 MB, or a library that is not there
-            raise AssertionError(made.stdout + made.stderr)
-        print(made.stdout)
-        cls.wheel = next(cls.folder.glob("*.whl"))
-        cls.site = cls.folder / "site"
-        with zipfile.ZipFile(cls.wheel) as archive:
-            for entry in archive.infolist():  # as pip does, with modes
-                os.chmod(archive.extract(entry, cls.site), entry.external_attr >> 16 & 0o777)
+        cls.wheel, cls.site = common.unpacked_wheel(cls)
 
     def script(self, text):
-        clean = {key: value for key, value in os.environ.items() if key not in ("TROUPE_LIBRARY", "PYTHONPATH")}
         done = subprocess.run([common.python_with("numpy"), "-c", text], capture_output=True, text=True, timeout=common.DEADLINE_S,
-                              cwd=self.folder, check=False, env=clean | {"PYTHONPATH": str(self.site), "PYTHONDONTWRITEBYTECODE": "1"})
+                              cwd=self.site.parent, check=False, env=common.environment(self.site))
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 

@@ -45,9 +45,9 @@ static int train(const char* epochs) {
   const float zeros[inputs] = {0};
   const int64_t of_weights[] = {inputs}, of_bias[] = {1};
   const troupe_parameter parameters[] = {{"w", of_weights, 1, TROUPE_TRAINED, zeros}, {"b", of_bias, 1, TROUPE_TRAINED, zeros}};
-  const troupe_model model = {parameters, 2, samples, tests};
+  const troupe_model model = {.parameters = parameters, .count = 2, .samples = samples, .tests = tests};
   const char* set[] = {"data.batch=20", "optimizer.lr=0.1", epochs, NULL};
-  troupe_options options = {sizeof options, NULL, set, &model, NULL, NULL, 0};
+  troupe_options options = {.size = sizeof options, .set = set, .model = &model};
   char why[4096];
   troupe_run* run = troupe_open(&options, why, sizeof why);
   if (run == NULL) {

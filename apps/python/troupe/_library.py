@@ -22,13 +22,14 @@ class Parameter(ctypes.Structure):
 
 class Model(ctypes.Structure):
     _fields_ = [("parameters", ctypes.POINTER(Parameter)), ("count", ctypes.c_size_t), ("samples", ctypes.c_int64),
-                ("tests", ctypes.c_int64)]
+                ("tests", ctypes.c_int64), ("script", ctypes.c_char_p), ("own_optimizer", ctypes.c_int32)]
 
 
 class Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("job", ctypes.c_char_p), ("set", ctypes.POINTER(ctypes.c_char_p)),
                 ("model", ctypes.POINTER(Model)), ("program", ctypes.POINTER(ctypes.c_char_p)), ("node", ctypes.c_char_p),
-                ("loud", ctypes.c_int32)]
+                ("loud", ctypes.c_int32), ("cluster", ctypes.c_char_p), ("certs", ctypes.c_char_p), ("insecure", ctypes.c_int32),
+                ("wait_s", ctypes.c_int32)]
 
 
 class Task(ctypes.Structure):
@@ -46,6 +47,7 @@ _SIGNATURES = {
     "troupe_ready": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_size_t]),
     "troupe_done": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_double, ctypes.c_int64, ctypes.c_int64]),
     "troupe_fail": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]),
+    "troupe_joined": (ctypes.c_int, [ctypes.c_void_p]),
     "troupe_result": (ctypes.c_char_p, [ctypes.c_void_p]),
     "troupe_parameter_count": (ctypes.c_size_t, [ctypes.c_void_p]),
     "troupe_parameter_at": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(Parameter)]),

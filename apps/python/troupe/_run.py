@@ -3,12 +3,12 @@
 import atexit
 import ctypes
 import json
-import sys
+import os
 import weakref
 
 import numpy
 
-from . import _library, _settings
+from . import _library, _progress, _settings
 
 _open = weakref.WeakSet()  # what ends with the interpreter: runs, and loops that have views of their memory
 
@@ -16,11 +16,15 @@ _open = weakref.WeakSet()  # what ends with the interpreter: runs, and loops tha
 class Handle:
     """An open run of the library. Closing it ends its threads and processes."""
 
-    def __init__(self, *, job=None, sets=(), program=(), model=None, node=None, loud=False):
+    def __init__(self, *, job=None, sets=(), program=(), model=None, node=None, loud=False, cluster=None, certs=None, insecure=False,
+                 wait_s=0):
+        def text(value):
+            return None if value is None else os.fspath(value).encode()
+        self.pointer = None
         self._library = _library.library()
         why = ctypes.create_string_buffer(1 << 16)
-        options = _library.Options(ctypes.sizeof(_library.Options), job and str(job).encode(), _library.texts(list(sets)),
-                                   model and ctypes.pointer(model), _library.texts(list(program)), node and node.encode(), loud)
+        options = _library.Options(ctypes.sizeof(_library.Options), text(job), _library.texts(list(sets)), model and ctypes.pointer(model),
+                                   _library.texts(list(program)), text(node), loud, text(cluster), text(certs), insecure, wait_s)
         self.pointer = self._library.troupe_open(ctypes.byref(options), why, len(why))
         if not self.pointer:
             raise _library.Error(why.value.decode(errors="replace"))
@@ -34,6 +38,10 @@ class Handle:
         if code == _library.ERROR:
             raise _library.Error(self._library.troupe_error(self.pointer).decode(errors="replace"))
         return code
+
+    def joined(self):
+        """Whether another process has the job."""
+        return bool(self.pointer and self._library.troupe_joined(self.pointer))
 
     def offset(self, index):
         """Where a parameter begins in the flat arrays."""
@@ -116,17 +124,13 @@ def finished(handle):
     return result
 
 
-def is_loud(progress):
-    """Whether to print progress: by default on a terminal."""
-    return sys.stderr.isatty() if progress is None else bool(progress)
-
-
-def run(job, *, nodes=None, set=None, protocol=None, optimizer=None, progress=None, on_line=None):  # pylint: disable=redefined-builtin
+def run(job, *, nodes=None, set=None, protocol=None, optimizer=None, progress=None, on_line=None, cluster=None):  # pylint: disable=redefined-builtin
     """Runs a job file and returns its Result. Troupe computes.
 
     `nodes`: processes, this one included. `set`: keys of the job file and their values. `protocol` and `optimizer`: a name, or a
-    value such as troupe.adacomm(). `progress`: whether to print; None: on a terminal. `on_line` is called with each line of the
-    log, as a dict. Ctrl-C ends everything.
+    value such as troupe.adacomm(). `progress`: whether to show it; None: on a terminal or in a notebook. `on_line` is called with
+    each line of the log, as a dict. `cluster`: the file of a running cluster of `troupe node` processes, which does the work then.
+    Ctrl-C ends the job.
 
     >>> import troupe
     >>> r = troupe.run("config/quickstart.toml", nodes=1, set={"stop.epochs": 0.1, "data.train_samples": 2000})
@@ -137,14 +141,18 @@ def run(job, *, nodes=None, set=None, protocol=None, optimizer=None, progress=No
     if nodes is not None:
         keys["cluster.nodes"] = nodes
     sets = _settings.settings(("protocol", protocol), ("optimizer", optimizer), **keys)
-    handle = Handle(job=job, sets=sets, program=[_library.program()], loud=is_loud(progress))
+    shown = _progress.Shown(progress)
+    handle = Handle(job=job, sets=sets, program=[] if cluster else [_library.program()], loud=shown.by_library, cluster=cluster)
     try:
         line = ctypes.c_char_p()
         while True:
             code = handle.call("troupe_follow", ctypes.byref(line), _library.TICK_MS)
             if code == _library.OVER:
                 return finished(handle)
-            if code == _library.LINE and on_line is not None:
-                on_line(json.loads(line.value))
+            if code == _library.LINE:
+                told = json.loads(line.value)
+                shown.tell(told)
+                if on_line is not None:
+                    on_line(told)
     finally:
         handle.close()

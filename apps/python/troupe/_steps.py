@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Steps that the caller computes: troupe.steps, for modules of PyTorch and for NumPy."""
 import ctypes
+import json
 import os
+import pathlib
 import sys
 import traceback
+import zlib
 
 import numpy
 
-from . import _library, _run, _settings
+from . import _library, _progress, _run, _settings
 
 _NODE = "TROUPE_NODE"  # the library's: of a process that it has started
 _LOOP = "TROUPE_LOOP"  # which of the script's loops started it
+_NAME = "TROUPE_NODE_NAME"  # the caller's: which node of a cluster file this process is
 _MOST_CACHED = 16
 _loops = 0  # of this process
 
@@ -36,15 +40,35 @@ def _array(address, count, dtype=ctypes.c_float):
 
 
 def _leave_with_traceback(handle):
-    """An exception that ends this process goes into the log of the first one."""
+    """An exception that ends this process goes into the log of the first one. Its shards stay until the job ends."""
     print_it = sys.excepthook
 
     def hook(kind, value, trace):
         print_it(kind, value, trace)
-        if handle.pointer:
+        if handle.pointer and not issubclass(kind, KeyboardInterrupt):
             handle.call("troupe_fail", "".join(traceback.format_exception(kind, value, trace)).encode())
+            line = ctypes.c_char_p()
+            while handle.call("troupe_follow", ctypes.byref(line), _library.TICK_MS) != _library.OVER:
+                pass
 
     sys.excepthook = hook
+
+
+def _told_by_the_environment():
+    """The scheduler that has started this process as one of several; None: none has."""
+    found = os.environ
+    if found.get("SLURM_PROCID") and found.get("SLURM_STEP_ID") and int(found.get("SLURM_STEP_NUM_TASKS") or 1) > 1:
+        return "slurm"
+    return "kubernetes" if found.get("JOB_COMPLETION_INDEX") and found.get("TROUPE_SERVICE") else None
+
+
+def _script():
+    """The name and the checksum of this script; None: it is none."""
+    try:
+        path = pathlib.Path(sys.argv[0])
+        return f"{path.name} of checksum {zlib.crc32(path.read_bytes()):08x}"
+    except (IndexError, OSError):
+        return None
 
 
 class _Slots:
@@ -74,8 +98,9 @@ class _Slots:
 class Loop:
     """What troupe.steps gives: iterate over it. After the loop, `result` says how the job ended."""
 
-    def __init__(self, binding, handle, slots):
-        self._binding, self._handle, self._slots = binding, handle, slots
+    def __init__(self, binding, handle, slots, shown):
+        self._binding, self._handle, self._slots, self._shown = binding, handle, slots, shown
+        self._joined = handle.joined()
         self._step = None
         self._cached = {}
         self._counts_correct = False
@@ -96,7 +121,7 @@ class Loop:
             self._binding.check_unchanged()
             task = self._next_task()
         except BaseException:
-            if _NODE not in os.environ:  # else it has to say why it leaves, first
+            if not self._joined:  # else it has to say why it leaves, first
                 self.close()
             raise
         if task is None:
@@ -107,12 +132,19 @@ class Loop:
     def _next_task(self):
         task = _library.Task()
         while True:
+            if self._shown.wants_lines:
+                self._show()
             code = self._handle.call("troupe_next", ctypes.byref(task), _library.TICK_MS)
             if code == _library.OVER:
                 return None
             if code != _library.TIMEOUT:
                 rows = _array(ctypes.addressof(task.rows.contents), task.count, ctypes.c_uint32).astype(numpy.int64)
                 return rows, self._views(task.parameters), self._views(task.gradients) if code == _library.STEP else None
+
+    def _show(self):
+        line = ctypes.c_char_p()
+        while self._handle.call("troupe_follow", ctypes.byref(line), 0) == _library.LINE:
+            self._shown.tell(json.loads(line.value))
 
     def _views(self, address):
         """Blocks recur, and so do their views."""
@@ -124,15 +156,14 @@ class Loop:
         return views
 
     def _end(self):
-        joined = _NODE in os.environ
         try:
-            if not joined:
+            if not self._joined:
                 self.result = _run.finished(self._handle)
                 if not self._counts_correct:
                     self.result.accuracy_is_unknown()
         finally:
             self.close()
-        if joined:
+        if self._joined:
             sys.exit(0)  # what follows the loop is the first process's
         self._binding.take(self.result.weights())
         raise StopIteration
@@ -224,6 +255,8 @@ class _Arrays:
 
     def __init__(self, arrays):
         for name, array in arrays.items():
+            if not isinstance(array, numpy.ndarray):
+                raise _library.Error(f"{name} is no array but {type(array).__name__}: write numpy.array({name}, 'float32')")
             if array.dtype != numpy.float32:
                 raise _library.Error(f"{name} is {array.dtype}, and Troupe trains float32: write {name}.astype('float32')")
         self._arrays = arrays
@@ -248,14 +281,23 @@ class _Arrays:
             self._arrays[name] = weights[name].reshape(array.shape)
 
 
-def steps(model, *, samples, test, batch=64, nodes=1, workers=None, epochs=1, protocol="sync", optimizer=None, seed=None, set=None,
-          progress=None):  # pylint: disable=redefined-builtin
+def steps(model, *, samples, test, batch=64, nodes=None, workers=None, epochs=1, protocol="sync", optimizer=None, own_optimizer=None,
+          seed=None, set=None, progress=None, cluster=None, node=None, certs=None, insecure=False, wait_s=600):  # pylint: disable=redefined-builtin
     """Has the caller compute a job's steps: iterate over what it returns.
 
     `model`: a torch.nn.Module, or a dict of float32 arrays. `samples`: rows 0 .. samples - 1 are trained on, and the `test` rows
     after them are for tests. `batch`: rows a worker and step. `nodes`: processes, this one included; each further one runs this
     script from its beginning, up to the end of this loop. `workers`: by default one a process. `epochs`: how long. `protocol`,
-    `optimizer`: names, or values such as troupe.adacomm(), troupe.adamw(3e-4). `set`: further keys of a job file.
+    `optimizer`: names, or values such as troupe.adacomm(), troupe.adamw(3e-4). `set`: further keys of a job file. `progress`:
+    whether to show it; None: on a terminal or in a notebook.
+
+    `own_optimizer`: an optimizer of torch.optim that takes workers' steps between two exchanges, under local, adacomm, easgd and
+    gossip; its state stays in its process. Of a dict: True, and step.gradients["w"] is what w moved by, old minus new.
+
+    `cluster`: start this script on each host, and the first node submits the job. It is a cluster file, with `node` (or
+    TROUPE_NODE_NAME in the environment) for which of its nodes this process is; or "slurm", in a step of srun; or "kubernetes", in
+    an indexed Job. The latter two, which are found without a word where neither `nodes` nor `cluster` is given, take `certs`, a
+    folder of certificates, or `insecure`. Processes wait `wait_s` seconds for each other.
 
     A step of a module has `rows`, `training`, and `backward(loss, correct=None)`, to be called once, with the mean loss over the
     rows, in evaluations too. Troupe takes the steps of the parameters, so there is no optimizer in the loop. After it, the model
@@ -275,27 +317,50 @@ def steps(model, *, samples, test, batch=64, nodes=1, workers=None, epochs=1, pr
     """
     global _loops  # pylint: disable=global-statement
     _loops += 1
-    node = os.environ.get(_NODE)
-    if node and int(os.environ.get(_LOOP, "1")) > _loops:
+    child = os.environ.get(_NODE)
+    if child and int(os.environ.get(_LOOP, "1")) > _loops:
         return _Skipped()
+    if child:
+        cluster = None
+    elif cluster is None and nodes is None:
+        cluster = _told_by_the_environment()
+    if cluster and nodes is not None:
+        raise _library.Error("nodes counts processes of this machine, and with cluster= the cluster says which there are; leave it out")
+    if cluster and _loops > 1:
+        raise _library.Error("with cluster= every process but the first one ends with its loop, so a script has one; put the second "
+                             "loop into a script of its own")
+    nodes = nodes or 1
+    if not isinstance(model, dict) and not hasattr(model, "named_parameters"):
+        raise _library.Error(f"the model is {type(model).__name__}; give a torch.nn.Module, or a dict of float32 arrays")
     if isinstance(model, dict):
         binding = _Arrays(model)
     else:
         from . import _torch  # pylint: disable=import-outside-toplevel
-        binding = _torch.Modules(model, _threads(nodes) if nodes > 1 and "OMP_NUM_THREADS" not in os.environ else None)
+        binding = _torch.Modules(model, own_optimizer or None, _threads(nodes) if nodes > 1 and "OMP_NUM_THREADS" not in os.environ else None)
+    if own_optimizer and optimizer is not None:
+        raise _library.Error("own_optimizer takes the steps, and optimizer is Troupe's; give one of them")
+    if own_optimizer and (workers or nodes) > nodes and not cluster:
+        raise _library.Error(f"own_optimizer has one state, and here are {workers} workers in {nodes} process{'es' * (nodes > 1)}; take as "
+                             "many nodes as workers")
     slots = binding.slots()
-    described = _library.Model(slots.described, len(slots.names), samples, test)
-    keys = {"name": "steps", "data.batch": batch, "stop.epochs": epochs, "cluster.nodes": nodes,
-            "cluster.workers": workers or nodes, "cluster.shards": 1}
+    script = _script() if cluster else None
+    described = _library.Model(slots.described, len(slots.names), samples, test, script and script.encode(), bool(own_optimizer))
+    keys = {"name": "steps", "data.batch": batch, "stop.epochs": epochs, "cluster.shards": 1}
+    if not cluster:
+        keys.update({"cluster.nodes": nodes, "cluster.workers": workers or nodes})
+    elif workers:
+        keys["cluster.workers"] = workers
     if nodes > 1:
         keys["cluster.placement"] = "colocated"
     if seed is not None:
         keys["seed"] = seed
     keys.update(set or {})
     sets = _settings.settings(("protocol", protocol), ("optimizer", optimizer), **keys)
-    program = _command(nodes) if nodes > 1 and not node else ()
-    handle = _run.Handle(sets=sets, program=program, model=described, node=node, loud=_run.is_loud(progress))
-    if node:
+    shown = _progress.Shown(progress)
+    handle = _run.Handle(sets=sets, program=_command(nodes) if nodes > 1 and not child else (), model=described,
+                         node=child or (cluster and (node or os.environ.get(_NAME))), loud=shown.by_library, cluster=cluster, certs=certs,
+                         insecure=insecure, wait_s=wait_s)
+    if handle.joined():
         _leave_with_traceback(handle)
     slots.offsets = [handle.offset(index) for index in range(len(slots.names))]
-    return Loop(binding, handle, slots)
+    return Loop(binding, handle, slots, shown)

@@ -27,8 +27,11 @@ class Modules:
 
     ending = "step.backward(loss)"
 
-    def __init__(self, module, threads=None):
-        self._module, self._threads = module, torch.get_num_threads()
+    def __init__(self, module, optimizer=None, threads=None):
+        if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
+            raise _library.Error(f"own_optimizer is {optimizer!r}, and no optimizer of torch.optim, such as "
+                                 "torch.optim.AdamW(module.parameters())")
+        self._module, self._optimizer, self._threads = module, optimizer, torch.get_num_threads()
         self._parameters = [p for _, p in module.named_parameters()]
         self._buffers = [(name, b) for name, b in module.named_buffers() if b.is_floating_point()]
         for name, tensor in [*module.named_parameters(), *self._buffers]:
@@ -41,7 +44,8 @@ class Modules:
         self._versions = []
         if threads is not None:
             torch.set_num_threads(threads)
-        self._hooks = [p.register_hook(self._hook_of(i)) for i, p in enumerate(self._parameters) if p.requires_grad]
+        self._hooks = [] if optimizer else [p.register_hook(self._hook_of(i)) for i, p in enumerate(self._parameters) if p.requires_grad]
+        self._own = [p.detach().clone() for p in self._parameters] if optimizer else None  # that the optimizer may write
 
     def slots(self):
         """Parameters, then statistics."""
@@ -64,12 +68,12 @@ class Modules:
     def step(self, loop, rows, parameters, gradients):
         """Gives the module this version's parameters."""
         self._loop, self._gradients, self._before = loop, gradients, parameters
-        for p, values in zip(self._parameters, parameters):
-            p.data = values
+        for i, (p, values) in enumerate(zip(self._parameters, parameters)):
+            p.data = values if self._own is None else self._own[i].copy_(values)
             p.grad = None
         for (_, buffer), values in zip(self._buffers, parameters[len(self._parameters):]):
             buffer.copy_(values)
-        self._versions = [p._version for p in self._parameters]  # pylint: disable=protected-access
+        self._note_versions()
         training = gradients is not None
         self._module.train(training)
         torch.set_grad_enabled(training)
@@ -85,18 +89,27 @@ class Modules:
         if not loss.requires_grad:
             raise _library.Error("the loss does not depend on the module's parameters; compute it from the module's output")
         loss.backward()
-        first = len(self._parameters)
-        for index, (_, buffer) in enumerate(self._buffers, start=first):
-            torch.sub(self._before[index], buffer, out=self._gradients[index])
-            self._loop.ready(index)
+        moved = [(index, buffer) for index, (_, buffer) in enumerate(self._buffers, start=len(self._parameters))]
+        if self._optimizer is not None:
+            self._optimizer.step()
+            self._note_versions()
+            moved += [(index, p.data) for index, p in enumerate(self._parameters) if p.requires_grad]
+        with torch.no_grad():
+            for index, now in moved:
+                torch.sub(self._before[index], now, out=self._gradients[index])
+                self._loop.ready(index)
         self._gradients = None
+
+    def _note_versions(self):
+        self._versions = [(p._version, p.data_ptr()) for p in self._parameters]  # pylint: disable=protected-access
 
     def check_unchanged(self):
         """Versions are shared: other workers read them."""
-        for (name, p), before in zip(self._module.named_parameters(), self._versions):
-            if p._version != before:  # pylint: disable=protected-access
-                raise _library.Error(f"{name} was changed in place during a step; Troupe takes the steps, so leave the optimizer out "
-                                     "of the loop")
+        for (name, p), (version, place) in zip(self._module.named_parameters(), self._versions):
+            if p._version != version or p.data_ptr() != place:  # pylint: disable=protected-access
+                how = "replaced" if p.data_ptr() != place else "changed in place"
+                raise _library.Error(f"{name} was {how} during a step; Troupe takes the steps, so leave the optimizer out of the loop, "
+                                     "or give it as own_optimizer")
 
     def release(self):
         """The module has memory of its own again, with the same values."""
@@ -105,7 +118,7 @@ class Modules:
             p.grad = None
         for hook in self._hooks:
             hook.remove()
-        self._gradients = self._before = self._loop = None
+        self._gradients = self._before = self._loop = self._own = None
         self._versions = []
         self._module.train(self._was_training)
         torch.set_grad_enabled(self._had_grad)
