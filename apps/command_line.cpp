@@ -31,6 +31,7 @@ struct arguments {
   evaluate_options evaluate;
   generate_options generate;
   predict_options predict;
+  export_options exported;
   node_options node;
   check_options check;
   plain_options plain;
@@ -260,6 +261,7 @@ void add_others(CLI::App& app, arguments& a) {
 
   add_described(app, a, generate_command(a.generate), a.generate.json);
   add_described(app, a, predict_command(a.predict), a.predict.json);
+  add_described(app, a, export_command(a.exported), a.exported.json);
 
   CLI::App* node = add_command(app, "node", "Start one node of a cluster", "troupe node lab.toml --name a");
   auto* file = node->add_option("cluster", a.node.cluster,
@@ -472,8 +474,8 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
   if (name == "compare" && a.compare.simulate && !a.job.nodes.empty())
     fmt::print(stderr,
                "--nodes: note: --simulate starts no process; the number counts only where cluster.workers follows from it\n");
-  a.run.job = a.evaluate.job = a.generate.job = a.predict.job = a.check.job = a.compare.job = a.simulate.job = a.replay.job =
-      *job;
+  a.run.job = a.evaluate.job = a.generate.job = a.predict.job = a.exported.job = a.check.job = a.compare.job = a.simulate.job =
+      a.replay.job = *job;
   if (name == "node" && !a.node.slurm && (a.node.cluster.empty() || a.node.name.empty()))
     return refuse_usage("cluster and --name are required (or --slurm, under srun)", name);
   if (name == "check" && a.job.file.empty() && !a.check.keys)
@@ -482,21 +484,14 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
     a.plain.carry_out = plain->carry_out;
     return a.plain;
   }
-  const std::pair<std::string, command_options> all[] = {{"run", a.run},
-                                                         {"attach", a.run},
-                                                         {"compare", a.compare},
-                                                         {"simulate", a.simulate},
-                                                         {"evaluate", a.evaluate},
-                                                         {"generate", a.generate},
-                                                         {"predict", a.predict},
-                                                         {"node", a.node},
-                                                         {"check", a.check},
-                                                         {"bench", a.bench},
-                                                         {"certs", a.certs},
-                                                         {"console", a.console},
-                                                         {"checkpoint", a.checkpoint},
-                                                         {"replay", a.replay},
-                                                         {"weights", a.weights}};
+  const std::pair<std::string, command_options> all[] = {{"run", a.run},           {"attach", a.run},
+                                                         {"compare", a.compare},   {"simulate", a.simulate},
+                                                         {"evaluate", a.evaluate}, {"generate", a.generate},
+                                                         {"predict", a.predict},   {"export", a.exported},
+                                                         {"node", a.node},         {"check", a.check},
+                                                         {"bench", a.bench},       {"certs", a.certs},
+                                                         {"console", a.console},   {"checkpoint", a.checkpoint},
+                                                         {"replay", a.replay},     {"weights", a.weights}};
   return std::ranges::find(all, name, &std::pair<std::string, command_options>::first)->second;
 }
 

@@ -66,6 +66,12 @@ struct predict_options {
   bool json = false;
 };
 
+struct export_options {
+  job_options job;
+  std::string weights, onnx;
+  bool json = false;
+};
+
 struct node_options {
   std::string cluster, name;
   bool once = false;        ///< ends when the coordinator does
@@ -178,8 +184,8 @@ struct console_options {
   bool json = false;
 };
 
-using command_options = std::variant<run_options, evaluate_options, generate_options, predict_options, node_options,
-                                     check_options, plain_options, bench_options, compare_options, simulate_options,
+using command_options = std::variant<run_options, evaluate_options, generate_options, predict_options, export_options,
+                                     node_options, check_options, plain_options, bench_options, compare_options, simulate_options,
                                      replay_options, certs_options, checkpoint_options, weights_options, console_options>;
 
 /// Carries out a subcommand and returns an exit_code. Results go to stdout, progress and reasons to stderr.
@@ -187,6 +193,7 @@ int execute(const run_options& options);
 int execute(const evaluate_options& options);
 int execute(const generate_options& options);
 int execute(const predict_options& options);
+int execute(const export_options& options);
 int execute(const node_options& options);
 int execute(const check_options& options);
 inline int execute(const plain_options& options) {
@@ -204,6 +211,7 @@ int execute(const console_options& options);
 /// The flags of subcommands whose own sources say them.
 job_command generate_command(generate_options& into);
 job_command predict_command(predict_options& into);
+job_command export_command(export_options& into);
 
 int print_devices(const plain_options& options);
 int print_protocols(const plain_options& options);

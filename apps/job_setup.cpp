@@ -95,8 +95,10 @@ config::checked<data_pair> load_data(const config::loaded_job& job) {
 config::checked<model> build_model(config::loaded_job& job, const data_format& data) {
   complete_model(job, data.classes);
   auto network = actors::build_model(job.job, data, job.added);
-  if (!network)
-    return config::refusal{{{where_of(job, job.model_kind.empty() ? "model.layers" : "model.kind"), network.error().message}}};
+  if (!network) {
+    const char* key = !job.job.model.onnx.empty() ? "model.onnx" : job.model_kind.empty() ? "model.layers" : "model.kind";
+    return config::refusal{{{where_of(job, key), network.error().message}}};
+  }
   return std::move(*network);
 }
 

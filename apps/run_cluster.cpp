@@ -21,7 +21,7 @@ namespace troupe::apps {
 namespace {
 
 /// The cluster waits less for a silent node. A node that does not answer in time is no reason to refuse a job.
-constexpr std::chrono::seconds patience{10};
+constexpr std::chrono::seconds answers_within{10};
 const std::string no_nodes = "no nodes of the cluster could carry it: ";
 
 /// Why no nodes could run the job; empty: some could. Asked before the job is submitted: in the queue it would make others wait,
@@ -29,7 +29,7 @@ const std::string no_nodes = "no nodes of the cluster could carry it: ";
 std::string shortage_of(cluster_connection& connection, const node_needs& needs) {
   caf::scoped_actor asker{connection.system()};
   std::vector<std::string> wrong;
-  asker->request(connection.cluster(), patience, actors::probe_query{{}, wants_accelerators(needs.job.compute)})
+  asker->request(connection.cluster(), answers_within, actors::probe_query{{}, wants_accelerators(needs.job.compute)})
       .receive([&](const actors::cluster_probe& all) { wrong = shortages(all, needs); }, [](const caf::error&) {});
   return fmt::format("{}", fmt::join(wrong, "; "));
 }
@@ -45,7 +45,7 @@ detached_job submit_detached(const config::cluster& where, const config::loaded_
     return {.why_not = no_nodes + why};
   detached_job out;
   caf::scoped_actor asker{connection.system()};
-  asker->request(connection.cluster(), patience, actors::submit_job{loaded.job, false, true}, actors::client_actor{})
+  asker->request(connection.cluster(), answers_within, actors::submit_job{loaded.job, false, true}, actors::client_actor{})
       .receive([&](std::uint64_t number) { out.number = number; },
                [&](const caf::error& e) { out.why_not = "the cluster refused the job: " + actors::explain(e); });
   return out;

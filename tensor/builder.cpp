@@ -117,13 +117,17 @@ std::string builder::number(const std::string& kind) {
   return fmt::format("{}{}", kind, ++count_[kind]);
 }
 
-value_id builder::add_parameter(const std::string& name, shape dims, initializer init, slot_kind kind) {
+value_id builder::add_parameter(const std::string& name, shape dims, initializer init, slot_kind kind,
+                                std::shared_ptr<const std::vector<float>> given) {
   if (failed())
     return value_id::none;
   if (too_large(dims))
     return fail(fmt::format("has a weight {}, which is too large", dims.to_string()));
   const auto slot = static_cast<int>(layout_.slots.size());
-  layout_.slots.push_back({.name = name, .dims = dims, .offset = layout_.floats(), .init = init, .kind = kind});
+  layout_.slots.push_back(
+      {.name = name, .dims = dims, .offset = layout_.floats(), .init = init, .kind = kind, .values = std::move(given)});
+  if (layout_.slots.back().values)
+    layout_.slots.back().init.how = initializer::kind::given;
   if (layout_.floats() > most_floats)
     return fail(fmt::format("the model has more than {} parameters", most_floats));
   return apply(ops::parameter{slot, std::move(dims)}, {});

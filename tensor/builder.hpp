@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -63,7 +64,9 @@ public:
 
   /// "linear3" for the third of that kind.
   std::string number(const std::string& kind);
-  value_id add_parameter(const std::string& name, shape dims, initializer init, slot_kind kind = slot_kind::trained);
+  /// `given`: where it starts, instead of what `init` says.
+  value_id add_parameter(const std::string& name, shape dims, initializer init, slot_kind kind = slot_kind::trained,
+                         std::shared_ptr<const std::vector<float>> given = {});
   /// x W' + b with `name`.weight (units, inputs) and `name`.bias, over the last axis.
   value_id dense(value_id x, const std::string& name, std::int64_t units, initializer weight);
   /// The weight's initializer that suits the activation after a layer of so many inputs and outputs.

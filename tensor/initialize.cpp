@@ -50,6 +50,9 @@ void initialize_parameters(const parameter_layout& layout, std::uint64_t seed, f
     case initializer::kind::uniform_by_fan_in: // PyTorch's for recurrent layers
       draw_uniform(1 / std::sqrt(fan_in));
       break;
+    case initializer::kind::given:
+      std::ranges::copy(*slot.values, flat + slot.offset);
+      break;
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ constexpr std::int64_t align_up(std::int64_t floats) {
 /// How a parameter starts out. `fan_in` and `fan_out` are those of its layer, `deviation` is that of `normal`. Products of
 /// extents that are refused later, as too large, must not overflow here.
 struct initializer {
-  enum class kind : std::uint8_t { zeros, ones, he_normal, xavier_uniform, normal, uniform_by_fan_in } how = kind::zeros;
+  enum class kind : std::uint8_t { zeros, ones, he_normal, xavier_uniform, normal, uniform_by_fan_in, given } how = kind::zeros;
   double fan_in = 1, fan_out = 1;
   double deviation = 0.02; ///< GPT-2's
 };
@@ -44,8 +45,9 @@ struct parameter_slot {
   std::int64_t offset = 0; ///< in floats; a multiple of 16
   initializer init;
   slot_kind kind = slot_kind::trained;
-  bool decay = true;   ///< of a trained one: whether weight decay applies
-  double lr_scale = 1; ///< of a trained one: its part of the learning rate
+  bool decay = true;                                     ///< of a trained one: whether weight decay applies
+  double lr_scale = 1;                                   ///< of a trained one: its part of the learning rate
+  std::shared_ptr<const std::vector<float>> values = {}; ///< where it starts, if that is `given`
   std::int64_t elements() const { return dims.elements(); }
 };
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "tensor/foreign.hpp"
+#include "tensor/onnx/import.hpp"
 
 namespace troupe {
 
@@ -41,7 +42,7 @@ std::vector<std::string> mlp_layers(const std::vector<int>& hidden, int classes)
 }
 
 result<model> model::build(const model_spec& spec, const data_format& data) {
-  if (spec.network.kind.empty()) {
+  if (spec.network.kind.empty() && spec.onnx.empty()) {
     auto list = layers::parse(spec.layers);
     if (!list)
       return list.error();
@@ -50,7 +51,7 @@ result<model> model::build(const model_spec& spec, const data_format& data) {
   if (auto ok = validate(data); !ok)
     return ok.error();
   layers::builder built{data};
-  if (auto ok = add_network(built, spec.network); !ok)
+  if (auto ok = spec.onnx.empty() ? add_network(built, spec.network) : onnx::add_file(built, spec.onnx); !ok)
     return ok.error();
   return finish(built, spec.loss);
 }

@@ -18,10 +18,12 @@ namespace troupe {
 
 class foreign_computer;
 
-/// What a job file says of its model: layers, one string each, in the words of layers.hpp; or a network by its kind.
+/// What a job file says of its model: layers, one string each, in the words of layers.hpp; a network by its kind; or an ONNX
+/// file.
 struct model_spec {
   std::vector<std::string> layers;
   network_spec network{};
+  std::string onnx{}; ///< path; its graph, from its weights
   loss_spec loss{};
   friend bool operator==(const model_spec&, const model_spec&) = default;
 };

@@ -43,6 +43,8 @@ std::map<std::string, std::string> checkpoint_facts(const job& job) {
   };
   if (!job.own_model.name.empty()) {
     own("model", "kind", job.own_model);
+  } else if (!job.model.onnx.empty()) {
+    facts["model.onnx"] = job.model.onnx;
   } else {
     std::vector<std::string> layers;
     for (const std::string& layer : job.model.layers)

@@ -72,27 +72,41 @@ struct named_model {
   bench_model entry;
 };
 
-const std::vector<named_model>& models() {
-  static const std::vector<named_model> all{
-      {"mlp", {{mlp_layers({1024, 1024}, 10)}, {{1, 28, 28}, 10}, 128}},
-      {"cnn",
-       {{{"conv 32 3x3 relu", "conv 64 3x3 relu", "pool 2", "flatten", "linear 128 relu", "linear 10"}}, {{1, 28, 28}, 10}, 64}},
-      {"mnist-cnn",
-       {{{"conv 32 5x5 relu", "pool 2", "conv 64 5x5 relu", "pool 2", "flatten", "dropout 0.3", "linear 128 relu", "linear 10"}},
-        {{1, 28, 28}, 10},
-        256}},
-      {"wide", {{wide_layers()}, {{1, 64, 64}, 10}, 4096}},
-      {"resnet20", {{.layers = {}, .network = {.kind = "resnet", .depth = 20, .width = 16}}, {{3, 32, 32}, 10}, 128}},
-      {"transformer",
-       {{{"embedding 128", "positions", "repeat 4 {", "residual {", "layernorm", "attention 4 causal", "}", "residual {",
-          "layernorm", "linear 512 gelu", "linear 128", "}", "}", "layernorm", "linear 65"}},
-        ids_of(128, 65),
-        16,
-        for_text}},
-      {"lstm", {{{"embedding 128", "lstm 256", "linear 65"}}, ids_of(128, 65), 16, for_text}},
-      {"gpt2",
-       {{.layers = {}, .network = {.kind = "gpt", .depth = 12, .heads = 12, .width = 768}}, ids_of(64, 50257), 4, for_text}},
+/// One at a time: a list of them costs the compiler its view of what is initialized.
+std::vector<named_model> make_models() {
+  std::vector<named_model> all;
+  const auto of_layers = [&all](const char* name, std::vector<std::string> layers, const data_format& data, std::int64_t batch) {
+    auto& made = all.emplace_back();
+    made.name = name;
+    made.entry.spec.layers = std::move(layers);
+    made.entry.data = data;
+    made.entry.batch = batch;
   };
+  of_layers("mlp", mlp_layers({1024, 1024}, 10), {{1, 28, 28}, 10}, 128);
+  of_layers("cnn", {"conv 32 3x3 relu", "conv 64 3x3 relu", "pool 2", "flatten", "linear 128 relu", "linear 10"},
+            {{1, 28, 28}, 10}, 64);
+  of_layers(
+      "mnist-cnn",
+      {"conv 32 5x5 relu", "pool 2", "conv 64 5x5 relu", "pool 2", "flatten", "dropout 0.3", "linear 128 relu", "linear 10"},
+      {{1, 28, 28}, 10}, 256);
+  of_layers("wide", wide_layers(), {{1, 64, 64}, 10}, 4096);
+  of_layers("resnet20", {}, {{3, 32, 32}, 10}, 128);
+  all.back().entry.spec.network = {.kind = "resnet", .depth = 20, .width = 16};
+  of_layers("transformer",
+            {"embedding 128", "positions", "repeat 4 {", "residual {", "layernorm", "attention 4 causal", "}", "residual {",
+             "layernorm", "linear 512 gelu", "linear 128", "}", "}", "layernorm", "linear 65"},
+            ids_of(128, 65), 16);
+  all.back().entry.optimizer = for_text;
+  of_layers("lstm", {"embedding 128", "lstm 256", "linear 65"}, ids_of(128, 65), 16);
+  all.back().entry.optimizer = for_text;
+  of_layers("gpt2", {}, ids_of(64, 50257), 4);
+  all.back().entry.spec.network = {.kind = "gpt", .depth = 12, .heads = 12, .width = 768};
+  all.back().entry.optimizer = for_text;
+  return all;
+}
+
+const std::vector<named_model>& models() {
+  static const auto all = make_models();
   return all;
 }
 

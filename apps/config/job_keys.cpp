@@ -75,12 +75,15 @@ void add_model(key_list& keys, const actors::extensions& added) {
   TROUPE_KEY(s, "layers", text_list{}, job.model.layers,
              "one text per layer, such as [\"flatten\", \"linear 128 relu\", \"linear 10\"]; there are " + layers::described(),
              true);
+  TROUPE_KEY(s, "onnx", text{}, job.model.onnx,
+             "an ONNX file (opsets 11 to 17), instead of kind or layers: its graph is trained, from its weights", true);
   TROUPE_KEY(s, "loss", (text{{"cross-entropy", "mse", "bce"}, {}}), job.model.loss.name,
              "cross-entropy: of classes; mse: the mean squared error of numbers; bce: of probabilities, from logits");
   TROUPE_KEY(s, "label_smoothing", (real{.least = 0, .most = 1, .open_most = true}), job.model.loss.label_smoothing,
              "cross-entropy: how much of a label is spread evenly over all classes");
   TROUPE_KEY(s, "init", text{}, job.init,
-             "file of weights to start from (safetensors, Hugging Face's too), or zeros; default: random", true);
+             "file of weights to start from (safetensors, Hugging Face's too), or zeros; default: random, or those of onnx",
+             true);
 }
 
 void add_optimizer(key_list& keys) {

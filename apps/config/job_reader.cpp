@@ -220,10 +220,13 @@ void leave_out_replaced(job_draft& draft) {
     std::string choice;
     std::vector<std::string> instead_of;
   };
-  std::vector<replacement> all{
-      {"model.layers", {"model.kind", "model.hidden"}},   {"model.kind", {"model.layers"}},
-      {"evaluate.every_s", {"evaluate.every_samples"}},   {"evaluate.every_samples", {"evaluate.every_s"}},
-      {"checkpoint.every_s", {"checkpoint.every_steps"}}, {"checkpoint.every_steps", {"checkpoint.every_s"}}};
+  std::vector<replacement> all{{"model.layers", {"model.kind", "model.hidden", "model.onnx"}},
+                               {"model.kind", {"model.layers", "model.onnx"}},
+                               {"model.onnx", {"model.kind", "model.hidden", "model.layers"}},
+                               {"evaluate.every_s", {"evaluate.every_samples"}},
+                               {"evaluate.every_samples", {"evaluate.every_s"}},
+                               {"checkpoint.every_s", {"checkpoint.every_steps"}},
+                               {"checkpoint.every_steps", {"checkpoint.every_s"}}};
   if (draft.out.model_kind != "mlp")
     all.push_back({"model.kind", {"model.hidden"}});
   for (const auto& [choice, instead_of] : all)

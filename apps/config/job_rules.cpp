@@ -161,8 +161,17 @@ void check_layers(job_draft& draft) {
 void check_model(job_draft& draft) {
   check_layers(draft);
   const bool listed = draft.has("model.layers"), kind = draft.has("model.kind"), hidden = draft.has("model.hidden");
-  if (draft.unclear("model") || draft.unclear("model.layers") || draft.unclear("model.kind") || draft.unclear("model.hidden"))
+  for (const char* key : {"model", "model.layers", "model.kind", "model.hidden", "model.onnx"})
+    if (draft.unclear(key))
+      return;
+  if (draft.has("model.onnx")) {
+    if (draft.out.job.model.onnx.empty())
+      draft.refuse("model.onnx", "model.onnx = \"\" names no file; write one, such as onnx = \"net.onnx\"");
+    else if (listed || kind || hidden)
+      draft.refuse("model.onnx", fmt::format("the model is given twice, as an ONNX file and as {}; keep one of them",
+                                             listed ? "a list of layers" : "a kind"));
     return;
+  }
   if (const std::string& own = draft.out.job.own_model.name; !own.empty()) {
     if (listed || hidden)
       draft.refuse(listed ? "model.layers" : "model.hidden",

@@ -19,6 +19,7 @@ import zipfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 MOST_MEGABYTES = 30
+OURS = ["libtroupe.so", "libtroupe_onnx.so", "apps/library/troupe"]  # the second where libonnx was there
 # What stays the host's: C, C++ and the loader.
 OF_THE_HOST = re.compile(r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s))\.so")
 BLAS, OUR_BLAS = b"libopenblas.so.0\0", b"libtroupblas.so0\0"  # as long as each other: the names are replaced in place
@@ -46,12 +47,13 @@ def licence_of(path):
 def collect(build, to):
     """Fills `to` with binaries; returns the licences of those that are not ours, by package."""
     to.mkdir(parents=True)
-    for ours in ("libtroupe.so", "apps/library/troupe"):
+    built = [ours for ours in OURS if (build / ours).exists()]
+    for ours in built:
         shutil.copy(build / ours, to)
     blas = to / BLAS[:-1].decode()
     subprocess.run([SOURCE / "cmake/trimmed_openblas.sh", blas], check=False)  # first: it needs less than the whole one
     licences = {"caf": (SOURCE / "cmake/caf-LICENSE").read_bytes()}
-    for name, path in needed(build / "libtroupe.so", beside=to):
+    for name, path in [each for ours in built if ours.endswith(".so") for each in needed(build / ours, beside=to)]:
         licences.update(licence_of(path if path.parent != to else pathlib.Path("/usr/lib/x86_64-linux-gnu", name)))
         if not (to / name).exists():
             shutil.copy(path, to / name)

@@ -38,7 +38,7 @@ MOST = {"cluster.nodes": 2, "cluster.workers": 9, "cluster.shards": 40, "data.tr
         "protocol.steps": 12, "protocol.initial_steps": 12}
 # Texts that name files or devices are those that are everywhere.
 TEXTS = {"data.source": ["digits"], "data.path": [], "data.test_path": [], "data.labels_path": [],
-         "data.test_labels_path": [], "model.init": ["zeros"], "name": ["", "x", "a b\n\u00e9"],
+         "data.test_labels_path": [], "model.init": ["zeros"], "model.onnx": [], "name": ["", "x", "a b\n\u00e9"],
          "inject.straggler.trace": [], "model.kind": ["mlp"], "compute.precision": ["fp32"]}
 LAYERS = [["flatten", "linear 10"], ["flatten", "linear 3 relu", "layernorm", "linear 10"], ["conv 2 3x3 relu pad 1", "pool 2", "flatten", "linear 10"],
           ["conv 3 28x28", "flatten", "gelu", "linear 10"], ["avgpool 7", "flatten", "dropout 0.5", "linear 10"], ["flatten", "dropout 0", "linear 10"],

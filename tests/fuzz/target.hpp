@@ -37,7 +37,7 @@ const std::string& written(const std::string& name, const std::uint8_t* data, st
 /// Ends the process with the sentence, where a promise is broken.
 void must(bool kept, const char* promise);
 
-// -- by file: wire.cpp, checkpoint.cpp, data.cpp, texts.cpp, http.cpp
+// -- by file: wire.cpp, checkpoint.cpp, data.cpp, onnx.cpp, texts.cpp, http.cpp
 
 int fuzz_lane(const std::uint8_t* data, std::size_t size);
 int fuzz_state(const std::uint8_t* data, std::size_t size);
@@ -52,6 +52,7 @@ int fuzz_tokens(const std::uint8_t* data, std::size_t size);
 int fuzz_npy(const std::uint8_t* data, std::size_t size);
 int fuzz_arrays(const std::uint8_t* data, std::size_t size);
 int fuzz_safetensors(const std::uint8_t* data, std::size_t size);
+int fuzz_onnx(const std::uint8_t* data, std::size_t size);
 int fuzz_job(const std::uint8_t* data, std::size_t size);
 int fuzz_cluster(const std::uint8_t* data, std::size_t size);
 int fuzz_rounds(const std::uint8_t* data, std::size_t size);
@@ -72,6 +73,7 @@ std::vector<input> tokens_corpus();
 std::vector<input> npy_corpus();
 std::vector<input> arrays_corpus();
 std::vector<input> safetensors_corpus();
+std::vector<input> onnx_corpus();
 std::vector<input> job_corpus();
 std::vector<input> cluster_corpus();
 std::vector<input> rounds_corpus();

@@ -80,6 +80,10 @@ BAD = {
         "protocols/x.cpp": source("#include <kj/array.h>"),
         "actors/net/x.cpp": source('#include "protocols/wire/lane.capnp.h"'),
     },
+    "only_tensor_onnx_includes_onnx": {
+        "tensor/x.cpp": source("#include <onnx/onnx_pb.h>"),
+        "apps/x.cpp": source("#include <google/protobuf/message.h>"),
+    },
     "only_actors_net_includes_asio": {
         "actors/x.cpp": source("#include <boost/asio/ip/tcp.hpp>"),
         "apps/x.cpp": source("#include <boost/beast.hpp>"),

@@ -24,6 +24,7 @@ OWNERS = {
     "caf": (r"caf/", ["actors", "apps"]),
     "cuda": (r"cuda|cublas|cudnn|nccl|cooperative_groups", ["kernels/cuda"]),
     "capnp": (r"capnp/|kj/|.*\.capnp\.h$", ["protocols/wire"]),
+    "onnx": (r"onnx/|google/protobuf", ["tensor/onnx"]),
     "asio": (r"boost/(asio|beast)", ["actors/net", "actors/http", "actors/sockets"]),
 }
 # Headers that cost seconds in every file that includes them: one source each.
@@ -320,6 +321,7 @@ RULES = {
     "only_actors_and_apps_include_caf": owned("caf"),
     "only_kernels_cuda_includes_cuda": owned("cuda"),
     "only_protocols_wire_includes_capnp": owned("capnp"),
+    "only_tensor_onnx_includes_onnx": owned("onnx"),
     "only_actors_net_includes_asio": owned("asio"),
     "costly_headers_have_one_source_each": costly_headers_have_one_source_each,
     "no_header_includes_all_of_caf": no_header_includes_all_of_caf,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""troupe.steps(cluster=): one script on every node of a cluster, by a file, by Slurm's or Kubernetes' variables, and on hosts.
+"""troupe.steps(cluster=): one script on every node of a cluster, by a file, by Slurm's or Kubernetes' variables, on hosts, under srun.
 
 usage: cluster_test.py BUILD_DIR [unittest arguments]
 
@@ -122,6 +122,7 @@ class Files(Nodes):
         began = time.monotonic()
         for node in nodes[1:]:
             _, err = self.finish(node, code=1)
+            print(f"its end was said {time.monotonic() - began:.2f} s after the first process's")
             self.assertRegex(err, r"troupe\S*Error: the coordinator, node a at 127.0.0.1:\d+, is gone: connection lost")
         self.assertLess(time.monotonic() - began, 30)
 
@@ -263,6 +264,27 @@ class Schedulers(Nodes):
             with self.subTest(change):
                 process = self.start_one(self.write(LOOP), {"cluster": "kubernetes"}, pod(1) | change)
                 self.assertIn(sentence, self.finish(process, code=1)[1])
+
+
+@common.needs("numpy")
+class Srun(Nodes):
+    """A real Slurm, where one answers (slurm-up.sh beside netup.sh starts one)."""
+
+    @classmethod
+    def setUpClass(cls):
+        lock = open("/tmp/troupe-slurm.lock", "w", encoding="utf-8")  # as tests/apps has it: whoever else tests there waits
+        cls.addClassCleanup(lock.close)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        answer = shutil.which("srun") and subprocess.run(["sinfo", "--noheader"], capture_output=True, text=True, check=False, timeout=60)
+        if not answer or answer.returncode != 0 or "idle" not in answer.stdout:
+            raise unittest.SkipTest("no Slurm answers here")
+
+    def test_a_script_finds_its_step_by_itself(self):
+        process = self.start_one(self.write(LOOP), {"epochs": 2}, {}, prefix=["srun", "-n", "4"])
+        out, _ = self.finish(process)
+        got = json.loads(out.splitlines()[-1])
+        self.assertGreater(got["accuracy"], 0.95)
+        self.assertGreater(got["own"], 45)
 
 
 def hosts():

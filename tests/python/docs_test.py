@@ -88,6 +88,22 @@ print(loop.result.test_accuracy)
             first, *others = [self.finish_script(process) for process in processes]
             self.assertGreater(float(first), 0.9)
             self.assertEqual("".join(others), "")
+    def test_the_example_of_fit_gives_what_it_says(self):
+        out = self.run_script("""
+import doctest
+from troupe import _fit
+tried = doctest.testmod(_fit)
+print(tried.failed, tried.attempted > 3)
+""")
+        self.assertEqual(out, "0 True\n")
+
+    def test_its_fit_trains_a_module(self):
+        fit = next(block for block in blocks() if "troupe.fit(" in block)
+        self.run_script("""
+import torch, troupe
+x, y = torch.randn(300, 20), torch.randint(4, (300,))
+xt, yt, module = x, y, torch.nn.Linear(20, 4)
+""" + fit)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Modules of PyTorch under troupe.steps. Only this file imports torch."""
+"""Modules of PyTorch under troupe.steps."""
 import torch
 
 from . import _library, _steps
