@@ -88,6 +88,7 @@ print(loop.result.test_accuracy)
             first, *others = [self.finish_script(process) for process in processes]
             self.assertGreater(float(first), 0.9)
             self.assertEqual("".join(others), "")
+
     def test_the_example_of_fit_gives_what_it_says(self):
         out = self.run_script("""
 import doctest
