@@ -31,6 +31,8 @@ worker_state::worker_state(measured_pointer<worker_actor> self, worker_setup set
       step_over_(timers_, [this] { finish_step(); }),
       crash_(timers_, [this] { self_->quit(failure("[[inject.fault]] says so")); }),
       to_peers_(setup_.inject.link, clock_, timers_), track_(setup_.trace, setup_.self) {
+  if (!setup_.meter)
+    setup_.meter = std::make_shared<worker_meter>();
   activity_.enter("waits for a plan");
   end_with_reason(*self, setup_.device ? std::string{setup_.device->name()} : "cpu");
   find_partitions_of_slots();
