@@ -116,9 +116,9 @@ public:
                        std::uint32_t life = 0) = 0;
   /// Queues a message, which arrives exactly once unless the lane goes down. `payload` must not change, and stays referenced
   /// until the peer has it. Lower `priority` goes first among what is queued; messages of one priority keep their order. Sending
-  /// to a peer without a lane is dropped (on_down was or will be called).
-  /// A small message to an idle lane is written before this returns. Throws std::invalid_argument on a message that lane.capnp
-  /// forbids, such as a payload that is not its range's size.
+  /// to a peer without a lane is dropped (on_down was or will be called). A partition may arrive as several, which cover its
+  /// range in order: see lane_options::window_bytes. A small message to an idle lane is written before this returns. Throws
+  /// std::invalid_argument on a message that lane.capnp forbids, such as a payload that is not its range's size.
   virtual void send(node_id peer, protocols::wire::message msg, kernels::buffer payload, int priority) = 0;
   /// Ends a lane (or the attempts to connect one); what is queued is dropped. The peer's on_down quotes `reason`.
   virtual void close(node_id peer, const std::string& reason) = 0;

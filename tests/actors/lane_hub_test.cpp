@@ -100,6 +100,35 @@ TEST(LaneHub, ManyMessagesOfEverySizeComeWholeAndInOrder) {
   }
 }
 
+TEST(LaneHub, APartitionThatIsCutComesInPiecesOfItsRange) {
+  lane_options narrow;
+  narrow.window_bytes = 64U << 10U;
+  node zero(0, narrow), one(1);
+  join(zero, one);
+  const auto payload = make_buffer(4U << 20U, 7); // more than a piece, as long as nobody knows how fast the lane is
+  zero.hub->send(node_id{1}, part(1, payload.bytes()), payload, 0);
+  zero.hub->send(node_id{1}, order(2), {}, 0);
+  std::size_t count = 3;
+  do
+    ASSERT_TRUE(one.seen->wait_messages(count++));
+  while ([&] {
+    const std::lock_guard lock(one.seen->mutex);
+    return one.seen->messages.back().msg != order(2);
+  }());
+  const std::lock_guard lock(one.seen->mutex);
+  EXPECT_GT(one.seen->messages.size(), 2U);
+  std::int64_t next = 0;
+  for (const auto& each : one.seen->messages)
+    if (const auto* piece = std::get_if<wire::push_part>(&each.msg)) {
+      EXPECT_EQ(piece->where.begin, next);
+      EXPECT_EQ(piece->id.clock.value, 1U);
+      next = piece->where.end;
+      EXPECT_TRUE(
+          test::same_bytes(each.payload, payload.slice(static_cast<std::size_t>(piece->where.begin) * 4, each.payload.bytes())));
+    }
+  EXPECT_EQ(next * 4, 4 << 20);
+}
+
 TEST(LaneHub, ForbiddenMessageIsTheSendersError) {
   node zero(0), one(1);
   join(zero, one);
