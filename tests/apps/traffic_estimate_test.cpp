@@ -52,6 +52,13 @@ TEST(TrafficEstimate, WithAnAggregatorOnEachNodeASumGoesUpInstead) {
   EXPECT_FALSE(lighten(job_of({.nodes = 3, .workers = 2}), floats, {})) << "each node has one worker";
 }
 
+TEST(TrafficEstimate, WorkersThatMayComeLaterSendNothingYet) {
+  const auto without = estimate(job_of({.nodes = 2, .workers = 4, .shards = 2, .where = actors::placement::colocated}));
+  const auto with =
+      estimate(job_of({.nodes = 2, .workers = 4, .max_workers = 9, .shards = 2, .where = actors::placement::colocated}));
+  EXPECT_EQ(with.round.all(), without.round.all());
+}
+
 TEST(TrafficEstimate, WherePushesAreAnsweredAloneSoAreTheirWorkers) {
   const auto found = estimate(job_of({.nodes = 2, .workers = 8}, "async"));
   EXPECT_NEAR(found.round.params, 8 * model, 8 * heads);
