@@ -66,7 +66,7 @@ connection::connection(asio::ip::tcp::socket socket, const lane_options& options
                    *tls, descriptor_, as == wire::hello::role::dials ? tls_session::role::dials : tls_session::role::accepts)),
       options_(options), hub_(hub), as_(as), address_(remote_address(socket_)), greeting_limit_(socket_.get_executor()),
       reader_(greeting_limits()) {
-  tune(socket_, options_.window_bytes);
+  tune(socket_);
 }
 
 // -- opening
@@ -275,6 +275,8 @@ void connection::write_later() {
 /// Leaves to the hub's thread what is left once more than so many bytes wait.
 void connection::write_up_to(std::size_t most_waiting) {
   while (const auto parts = session_->next_for(*this)) {
+    if (const auto window = session_->window(); std::exchange(window_, window) != window)
+      set_window(descriptor_, window);
     const ssize_t written = transmit(*parts);
     if (written < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK)

@@ -118,6 +118,7 @@ private:
 
   boost::asio::ip::tcp::socket socket_;
   const int descriptor_;
+  std::size_t window_ = 0;                 // the writer's: what it last told the kernel
   const std::unique_ptr<tls_session> tls_; // null on a plain lane
   const lane_options& options_;
   owner& hub_;
