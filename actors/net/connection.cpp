@@ -66,7 +66,14 @@ connection::connection(asio::ip::tcp::socket socket, const lane_options& options
                    *tls, descriptor_, as == wire::hello::role::dials ? tls_session::role::dials : tls_session::role::accepts)),
       options_(options), hub_(hub), as_(as), address_(remote_address(socket_)), greeting_limit_(socket_.get_executor()),
       reader_(greeting_limits()) {
-  tune(socket_);
+  tune(socket_, window_bytes());
+}
+
+/// See lane_options.
+std::size_t connection::window_bytes() const {
+  error_code failed;
+  const auto peer = socket_.remote_endpoint(failed);
+  return !failed && peer.address().is_loopback() && !options_.narrows_loopback ? SIZE_MAX : options_.window_bytes;
 }
 
 // -- opening
@@ -275,8 +282,6 @@ void connection::write_later() {
 /// Leaves to the hub's thread what is left once more than so many bytes wait.
 void connection::write_up_to(std::size_t most_waiting) {
   while (const auto parts = session_->next_for(*this)) {
-    if (const auto window = session_->window(); std::exchange(window_, window) != window)
-      set_window(descriptor_, window);
     const ssize_t written = transmit(*parts);
     if (written < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK)

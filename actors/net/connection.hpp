@@ -80,6 +80,8 @@ public:
   /// Null: it has not opened.
   const std::shared_ptr<session>& carried() const { return session_; }
   const std::string& address() const { return address_; }
+  /// lane_options::window_bytes, or SIZE_MAX for a peer on this host.
+  std::size_t window_bytes() const;
   /// Whom the peer's certificate was issued to; nothing on a plain lane.
   std::optional<certified_peer> certified() const { return tls_ ? std::optional{tls_->peer()} : std::nullopt; }
   /// Whether that certificate has been revoked, by what this context knows.
@@ -118,7 +120,6 @@ private:
 
   boost::asio::ip::tcp::socket socket_;
   const int descriptor_;
-  std::size_t window_ = 0;                 // the writer's: what it last told the kernel
   const std::unique_ptr<tls_session> tls_; // null on a plain lane
   const lane_options& options_;
   owner& hub_;

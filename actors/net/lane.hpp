@@ -62,6 +62,8 @@ struct lane_options {
   /// Of what is not sent yet the kernel holds no more, and a batch has no more: what waits is overtaken by what is urgent. A
   /// partition that takes more than 2 ms is cut. SIZE_MAX: the kernel decides, and nothing is cut.
   std::size_t window_bytes = 128U << 10U;
+  bool narrows_loopback =
+      false;                   ///< that holds for peers on this host, too, whom nothing is slow for: for tests and the benchmark
   std::string congestion = ""; ///< TCP congestion control ("cubic", "bbr"); empty: the system's default
   std::chrono::milliseconds handshake_timeout{5000};
   std::chrono::milliseconds patience{5000}; ///< how long a lane whose connection broke may take to come back

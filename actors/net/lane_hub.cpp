@@ -284,7 +284,7 @@ private:
     auto carried = find(peer);
     const bool comes_back = carried != nullptr;
     if (!comes_back) {
-      carried = std::make_shared<session>(peer, by.peer().session, by.peer().life, options_.window_bytes);
+      carried = std::make_shared<session>(peer, by.peer().session, by.peer().life, by.window_bytes());
       const std::lock_guard lock(mutex_);
       lanes_[peer] = {carried, at, {}, nullptr};
     }

@@ -38,8 +38,6 @@ public:
 
   /// What is gathered from now on has payloads of at most so many bytes, if they are partitions of tensors. At least 64.
   void cut_at(std::size_t bytes) { piece_bytes_ = bytes; }
-  /// From now on.
-  void batch_at(std::size_t bytes) { batch_bytes_ = bytes; }
 
   void push(int priority, outgoing frame);
 

@@ -22,7 +22,7 @@ namespace wire = protocols::wire;
 constexpr std::size_t silent_bytes = 1U << 20U;
 
 // An urgent message waits for the piece that is under way, and for no more of its partition.
-constexpr std::chrono::milliseconds time_of_piece{2}, time_in_kernel{1};
+constexpr std::chrono::milliseconds time_of_piece{2};
 constexpr std::size_t least_piece = 64U << 10U, first_piece = 256U << 10U;
 // More at once is not written anyway.
 constexpr std::size_t most_of_batch = 256U << 10U;
@@ -41,18 +41,7 @@ void count(lane_traffic& in, const wire::content& body, std::size_t bytes) {
 } // namespace
 
 session::session(node_id peer, std::uint64_t number, std::uint32_t life, std::size_t window_bytes)
-    : peer_(peer), number_(number), life_(life), queue_(std::min(window_bytes, most_of_batch)), least_window_(window_bytes),
-      window_(window_bytes) {}
-
-/// What a fast link takes in a millisecond may wait in the kernel: less would slow it down.
-void session::keep_pace() {
-  if (least_window_ == SIZE_MAX)
-    return;
-  const auto window = std::max(least_window_, rate_.in(time_in_kernel).value_or(0));
-  window_.store(window, std::memory_order_relaxed);
-  queue_.batch_at(std::min(window, most_of_batch));
-  queue_.cut_at(std::max(rate_.in(time_of_piece).value_or(first_piece), least_piece));
-}
+    : peer_(peer), number_(number), life_(life), queue_(std::min(window_bytes, most_of_batch)), cuts_(window_bytes != SIZE_MAX) {}
 
 void session::send(wire::content body, kernels::buffer payload, int priority) {
   unsaid_bytes_.store(0, std::memory_order_relaxed);
@@ -83,7 +72,8 @@ std::optional<std::span<const std::span<const std::byte>>> session::next_for(con
     const std::lock_guard lock(mutex_);
     TROUPE_ASSERT(writer_ == &by);
     if (carrier_.get() == &by) {
-      keep_pace();
+      if (cuts_)
+        queue_.cut_at(std::max(rate_.in(time_of_piece).value_or(first_piece), least_piece));
       const auto parts = queue_.gather();
       if (!parts.empty() || by.holds_back())
         return parts;

@@ -42,8 +42,6 @@ public:
   std::optional<std::span<const std::span<const std::byte>>> next_for(const connection& by);
   /// The writer wrote `bytes` of them; what a lost connection did not bring is written again. Returns the bytes that wait.
   std::size_t wrote(std::size_t bytes);
-  /// How much of what is not sent the kernel should hold.
-  std::size_t window() const { return window_.load(std::memory_order_relaxed); }
   /// `by` will not write again. Does nothing if it is not the writer.
   void stopped(const connection& by);
   /// Makes `by` the writer if nobody writes, for a last frame between two frames.
@@ -75,8 +73,6 @@ public:
 private:
   static constexpr int most_bad_frames = 3;
 
-  void keep_pace();
-
   const node_id peer_;
   const std::uint64_t number_;
   const std::uint32_t life_;
@@ -84,7 +80,7 @@ private:
   mutable std::mutex mutex_; // guards what follows
   send_queue queue_;
   delivery_rate rate_;
-  const std::size_t least_window_;      // SIZE_MAX: none, and nothing is cut
+  const bool cuts_;
   std::shared_ptr<connection> carrier_; // null: being dialed again
   const connection* writer_ = nullptr;
   bool spoke_ = false; // since the last beat
@@ -93,7 +89,6 @@ private:
   lane_traffic sent_;
   std::chrono::steady_clock::time_point away_since_{};
 
-  std::atomic<std::size_t> window_;
   std::atomic<std::uint64_t> received_ = 0;
   std::atomic<std::chrono::steady_clock::time_point> heard_at_ = std::chrono::steady_clock::now();
   std::atomic<std::size_t> unsaid_bytes_ = 0; // that have come since the last frame told the peer

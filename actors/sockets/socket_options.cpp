@@ -26,18 +26,15 @@ void set(int descriptor, int level, int option, int value) {
 
 } // namespace
 
-void tune(boost::asio::ip::tcp::socket& socket) {
+void tune(boost::asio::ip::tcp::socket& socket, std::size_t window_bytes) {
   const int descriptor = socket.native_handle();
   set(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(std::min<std::size_t>(window_bytes, INT_MAX)));
   set(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, 3);
   set(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, 3);
   set(descriptor, IPPROTO_TCP, TCP_KEEPCNT, 3);
   set(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000); // also ends a lane whose peer has not read for this long
-}
-
-void set_window(int descriptor, std::size_t bytes) {
-  set(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(std::min<std::size_t>(bytes, INT_MAX)));
 }
 
 void set_congestion(int descriptor, const std::string& name) {

@@ -12,11 +12,9 @@
 namespace troupe::actors::net {
 
 /// No delay for small frames; a vanished host is noticed within seconds. Buffer sizes are left to the kernel, which chooses
-/// better than a constant.
-void tune(boost::asio::ip::tcp::socket& socket);
-
-/// Of what is not sent yet the kernel holds about so much, so that an urgent frame does not wait behind megabytes.
-void set_window(int descriptor, std::size_t bytes);
+/// better than a constant, but for what is not sent yet: of that it holds at most `window_bytes`, so that an urgent frame does
+/// not wait behind megabytes.
+void tune(boost::asio::ip::tcp::socket& socket, std::size_t window_bytes);
 
 /// TCP congestion control by name; accepted sockets inherit it from their acceptor. Throws std::system_error if the system lacks
 /// it. Empty: no effect.

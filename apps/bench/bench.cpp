@@ -216,7 +216,8 @@ void print_lanes(const std::vector<actors::net::lane_row>& lanes, const std::vec
   }
   fmt::print(
       "{}\nOne way with many in flight, then there and back one at a time; a large message goes over a lane as partitions of "
-      "4 MiB,\nover CAF as one string. TLS: a lane with certificates. Open: one without a window. Urgent: a small message there "
+      "4 MiB,\nover CAF as one string. TLS: a lane with certificates. Open: one without a window, as on one host. Urgent: a "
+      "small message there "
       "and back while\n"
       "such a message is sent.\n",
       table(rows));

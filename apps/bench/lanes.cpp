@@ -226,8 +226,7 @@ std::shared_ptr<lane_end> open_end(std::uint32_t id, const kernels::buffer& memo
   options.congestion = of.congestion;
   if (over == way::tls)
     options.security = of.files;
-  if (over == way::open)
-    options.window_bytes = SIZE_MAX;
+  options.narrows_loopback = over != way::open;
   end->hub = lane_hub::open(options, end);
   return end;
 }

@@ -16,7 +16,7 @@ struct lane_row {
   double lane_gbps = 0, bare_gbps = 0;      ///< one way, as fast as it goes
   double lane_rtt_us = 0, bare_rtt_us = 0;  ///< there and back, one message at a time
   double tls_gbps = 0, tls_rtt_us = 0;      ///< a lane with certificates; 0: none were given
-  double open_gbps = 0;                     ///< a lane without a window
+  double open_gbps = 0;                     ///< a lane without a window, as those of one host are
   double urgent_ms = 0, open_urgent_ms = 0; ///< an urgent message there and back, while one of these is sent
 };
 

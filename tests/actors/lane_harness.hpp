@@ -124,12 +124,9 @@ private:
 };
 
 /// A hub and what it told.
-/// Of a lane that cuts nothing, unless the test sets a window: most tests count messages.
 struct node {
   explicit node(std::uint32_t id, lane_options options = {}) {
     options.self = node_id{id};
-    if (options.window_bytes == lane_options{}.window_bytes)
-      options.window_bytes = SIZE_MAX;
     if (options.job_key == 0)
       options.job_key = 0x7eed;
     hub = lane_hub::open(options, seen);
