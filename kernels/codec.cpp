@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/assert.hpp"
+#include "kernels/half.hpp"
 #include "kernels/random.hpp"
 
 namespace troupe::kernels {
@@ -80,23 +81,12 @@ std::uint16_t to_half(float x) {
   }
   return static_cast<std::uint16_t>(sign | std::min(out, std::uint32_t{0x7bff}));
 }
-float from_half(std::uint16_t half) {
-  const std::uint32_t sign = std::uint32_t{half & 0x8000U} << 16U, rest = half & 0x7fffU;
-  if (rest >= 0x7c00U)
-    return std::bit_cast<float>(sign | 0x7f800000U | (rest & 0x3ffU) << 13U);
-  const float size =
-      rest < 0x400U ? static_cast<float>(rest) * 0x1p-24F : std::bit_cast<float>((rest << 13U) + (std::uint32_t{112} << 23U));
-  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(size));
-}
 
 std::uint16_t to_bfloat(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t size = bits & 0x7fffffffU, odd = size >> 16U & 1U;
   const std::uint32_t out = std::min((size + 0x7fffU + odd) >> 16U, std::uint32_t{0x7f7f});
   return static_cast<std::uint16_t>((bits >> 16U & 0x8000U) | out);
-}
-float from_bfloat(std::uint16_t x) {
-  return std::bit_cast<float>(std::uint32_t{x} << 16U);
 }
 
 // -- whole numbers

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "kernels/assert.hpp"
+#include "kernels/half.hpp"
 #include "tensor/weights_names.hpp"
 #include "tensor/whole_file.hpp"
 
@@ -58,9 +59,7 @@ std::uint64_t width_of(std::string_view type) {
 // -- numbers of half the width
 
 float widened(std::uint16_t bits, stored_type type) {
-  if (type == stored_type::bf16)
-    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-  return static_cast<float>(std::bit_cast<_Float16>(bits));
+  return type == stored_type::bf16 ? kernels::from_bfloat(bits) : kernels::from_half(bits);
 }
 
 /// To the nearest, and of two of them to the even one.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // libtroupe_onnx.so: documents from and to the bytes of ONNX files, by protobuf's classes and libonnx's checker.
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -16,6 +14,7 @@
 #include <onnx/checker.h>
 #include <onnx/onnx_pb.h>
 
+#include "kernels/half.hpp"
 #include "tensor/onnx/file.hpp"
 #include "tensor/whole_file.hpp"
 
@@ -57,14 +56,6 @@ std::size_t bytes_per_element(element_type type) {
   }
 }
 
-float from_half(std::uint16_t bits) {
-  const int exponent = (bits >> 10) & 31, fraction = bits & 1023;
-  const float magnitude = exponent == 0    ? std::ldexp(static_cast<float>(fraction), -24)
-                          : exponent == 31 ? (fraction == 0 ? INFINITY : NAN)
-                                           : std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
-  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
-}
-
 /// The elements of little-endian bytes.
 template <class T, class Out, class Convert>
 void spread(const char* bytes, std::size_t count, std::vector<Out>& out, Convert convert) {
@@ -84,10 +75,9 @@ void read_raw(const char* bytes, std::size_t count, tensor& out) {
   case pb::TensorProto::DOUBLE:
     return spread<double>(bytes, count, out.floats, same);
   case pb::TensorProto::FLOAT16:
-    return spread<std::uint16_t>(bytes, count, out.floats, from_half);
+    return spread<std::uint16_t>(bytes, count, out.floats, kernels::from_half);
   case pb::TensorProto::BFLOAT16:
-    return spread<std::uint16_t>(bytes, count, out.floats,
-                                 [](std::uint16_t x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16); });
+    return spread<std::uint16_t>(bytes, count, out.floats, kernels::from_bfloat);
   case pb::TensorProto::INT64:
     return spread<std::int64_t>(bytes, count, out.integers, same);
   case pb::TensorProto::UINT64:
@@ -168,8 +158,8 @@ tensor read_tensor(const pb::TensorProto& from, const std::string& what, const s
     out.integers.assign(from.int32_data().begin(), from.int32_data().end());
   } else {
     for (const auto bits : from.int32_data())
-      out.floats.push_back(out.type == element_type::f16 ? from_half(static_cast<std::uint16_t>(bits))
-                                                         : std::bit_cast<float>(static_cast<std::uint32_t>(bits & 0xFFFF) << 16));
+      out.floats.push_back(out.type == element_type::f16 ? kernels::from_half(static_cast<std::uint16_t>(bits))
+                                                         : kernels::from_bfloat(static_cast<std::uint16_t>(bits)));
   }
   fits(out.is_float() ? out.floats.size() : out.integers.size());
   return out;
