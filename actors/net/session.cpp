@@ -90,7 +90,7 @@ std::size_t session::wrote(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   done = queue_.consume(bytes);
   const auto waiting = queue_.bytes();
-  if (waiting > 0 || rate_.measures())
+  if (cuts_ && (waiting > 0 || rate_.measures()))
     rate_.took(bytes, waiting > 0, std::chrono::steady_clock::now());
   return waiting;
 }
