@@ -11,6 +11,7 @@
 
 #include "actors/cluster/gang.hpp"
 #include "actors/node/node_devices.hpp"
+#include "actors/node/node_job.hpp"
 #include "actors/node/place_roles.hpp"
 #include "apps/report.hpp"
 
@@ -277,6 +278,15 @@ boost::json::object device_json(const device_probe& device) {
 }
 
 } // namespace
+
+actors::node_options lanes_of(const config::cluster& file, const config::cluster_node& self) {
+  actors::node_options out;
+  out.host = self.host;
+  out.security = file.security.files();
+  out.window_bytes = file.lanes.window_bytes();
+  out.congestion = file.lanes.congestion;
+  return out;
+}
 
 std::vector<actors::node_description> node_descriptions(const config::cluster& file, const std::string& leader) {
   const auto& first = leader.empty() ? file.coordinator().name : leader;

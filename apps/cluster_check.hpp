@@ -13,11 +13,18 @@
 #include "apps/config/cluster_file.hpp"
 #include "apps/memory_estimate.hpp"
 
+namespace troupe::actors {
+struct node_options;
+}
+
 namespace troupe::apps {
 
 /// The nodes of a file as their cluster knows them: the coordinator's first, which is `leader` of several (empty: the first of
 /// them), other coordinators last.
 std::vector<actors::node_description> node_descriptions(const config::cluster& file, const std::string& leader = {});
+
+/// What a file says of a node's lanes; the port is left to the caller.
+actors::node_options lanes_of(const config::cluster& file, const config::cluster_node& self);
 
 /// What a job expects of the nodes.
 struct node_needs {

@@ -51,8 +51,8 @@ embedded_cluster::embedded_cluster(caf::actor_system& system, signal_waiter& sig
     setup.nodes.push_back({.name = node_name(i)});
   if (hosts != nullptr) {
     setup.nodes = node_descriptions(*hosts);
-    setup.own.host = hosts->coordinator().host;
-    setup.own.security = hosts->security.files();
+    setup.own = lanes_of(*hosts, hosts->coordinator());
+    setup.own.added = options.added;
     setup.peers = options.peers;
   }
   cluster_ = system.spawn<actors::cluster_impl>(std::move(setup));

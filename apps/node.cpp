@@ -104,15 +104,7 @@ public:
          membership_options how, bool quiet, signal_waiter& signals)
       : name_(self.name), quiet_(quiet || cluster.name.starts_with(embedded_name)), config_(options_for(cluster, self, log())),
         system_(config_), metrics_(system_, cluster, self),
-        node_(system_.spawn<actors::node_impl>(actors::node_options{.host = self.host,
-                                                                    .lane_port = self.lane_port,
-                                                                    .security = cluster.security.files(),
-                                                                    .added = added,
-                                                                    .metrics = metrics_.board(),
-                                                                    .window_bytes = cluster.lanes.window_bytes(),
-                                                                    .congestion = cluster.lanes.congestion,
-                                                                    .say = log(),
-                                                                    .refused = actors::turned_away(noted())})),
+        node_(system_.spawn<actors::node_impl>(options_of(cluster, self, added))),
         membership_(system_, config_, cluster, self, std::move(how), node_, signals, log()),
         ends_process_(signals.takes_signals()) {}
 
@@ -128,6 +120,16 @@ public:
   const std::string& why() const { return membership_.why(); }
 
 private:
+  actors::node_options options_of(const config::cluster& cluster, const config::cluster_node& self,
+                                  const actors::extensions& added) const {
+    auto out = lanes_of(cluster, self);
+    out.lane_port = self.lane_port;
+    out.added = added;
+    out.metrics = metrics_.board();
+    out.say = log();
+    out.refused = actors::turned_away(noted());
+    return out;
+  }
   /// For connections that it refuses.
   std::function<void(const std::string&)> noted() const {
     return [name = name_](const std::string& text) { log_as(name, text); };
@@ -244,19 +246,12 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
   const metrics served{system, cluster, self};
   if (!served.good())
     return exit_failed;
-  actors::cluster_setup setup{.name = cluster.name,
-                              .nodes = {},
-                              .own = {.host = self.host,
-                                      .security = cluster.security.files(),
-                                      .added = added,
-                                      .metrics = served.board(),
-                                      .window_bytes = cluster.lanes.window_bytes(),
-                                      .congestion = cluster.lanes.congestion,
-                                      .say = log,
-                                      .refused = refused},
-                              .say = log,
-                              .peers = config.peers(),
-                              .kept = jobs.kept};
+  actors::cluster_setup setup{
+      .name = cluster.name, .nodes = {}, .own = lanes_of(cluster, self), .say = log, .peers = config.peers(), .kept = jobs.kept};
+  setup.own.added = added;
+  setup.own.metrics = served.board();
+  setup.own.say = log;
+  setup.own.refused = refused;
   setup.nodes = node_descriptions(cluster, self.name);
   auto own = setup.own;
   own.lane_port = self.lane_port;
