@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "apps/environment.hpp"
+
 namespace troupe::apps {
 
 namespace {
@@ -35,32 +37,20 @@ std::map<std::string, std::string> slurm_addresses(const std::string& list) {
   return found;
 }
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 } // namespace
 
 config::checked<config::slurm_step> this_slurm_task(const std::string& certs, bool insecure) {
-  config::cluster_security security;
-  security.insecure = insecure;
-  if (!certs.empty()) {
-    security.ca = certs + "/ca.pem";
-    security.certificate = security.key = certs; // until the node's name is known
-  }
+  auto security = config::security_of(certs, "", insecure); // until the node's name is known
   std::optional<std::map<std::string, std::string>> addresses;
   const auto address_of = [&](const std::string& host) { // host names only: the list holds nothing that a shell would interpret
     if (!addresses)
-      addresses = slurm_addresses(variable("SLURM_STEP_NODELIST"));
+      addresses = slurm_addresses(environment_variable("SLURM_STEP_NODELIST"));
     const auto known = addresses->find(host);
     return known == addresses->end() ? host : known->second;
   };
-  auto step = config::cluster_of_slurm(variable, address_of, security);
-  if (step && !certs.empty()) {
-    step->nodes.security.certificate = fmt::format("{}/{}.pem", certs, step->self);
-    step->nodes.security.key = fmt::format("{}/{}.key", certs, step->self);
-  }
+  auto step = config::cluster_of_slurm(environment_variable, address_of, security);
+  if (step)
+    step->nodes.security = config::security_of(certs, step->self, insecure);
   return step;
 }
 

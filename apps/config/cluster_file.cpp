@@ -379,6 +379,17 @@ private:
 
 } // namespace
 
+cluster_security security_of(const std::string& folder, const std::string& node, bool insecure) {
+  cluster_security out;
+  out.insecure = insecure;
+  if (!folder.empty()) {
+    out.ca = folder + "/ca.pem";
+    out.certificate = fmt::format("{}/{}.pem", folder, node);
+    out.key = fmt::format("{}/{}.key", folder, node);
+  }
+  return out;
+}
+
 bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }

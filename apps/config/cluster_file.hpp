@@ -34,6 +34,9 @@ struct cluster_security {
   bool loopback_only() const { return !tls() && !insecure; }
 };
 
+/// Of a node in a cluster that has no file: ca.pem, NODE.pem and NODE.key of a folder; an empty folder: none.
+cluster_security security_of(const std::string& folder, const std::string& node, bool insecure);
+
 /// [lanes]
 struct cluster_lanes {
   std::int64_t window_kib = 128; ///< the kernel holds no more that is not sent yet

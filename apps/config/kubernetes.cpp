@@ -65,7 +65,7 @@ checked<kubernetes_pod> cluster_of_kubernetes(const std::function<std::string(co
   const auto job = host.substr(0, host.size() - index_text.size() - 1);
   kubernetes_pod out;
   out.nodes.name = "kubernetes-" + job;
-  out.nodes.security.insecure = insecure && certs.empty();
+  out.nodes.security = security_of(certs, host, insecure && certs.empty());
   out.self = host;
   for (std::int64_t i = 0; i < *nodes; ++i) {
     cluster_node node{.name = fmt::format("{}-{}", job, i), .host = fmt::format("{}-{}.{}", job, i, service)};
@@ -74,11 +74,6 @@ checked<kubernetes_pod> cluster_of_kubernetes(const std::function<std::string(co
     out.nodes.nodes.push_back(std::move(node));
   }
   out.nodes.nodes.front().port = static_cast<std::uint16_t>(*port);
-  if (!certs.empty()) {
-    out.nodes.security.ca = certs + "/ca.pem";
-    out.nodes.security.certificate = fmt::format("{}/{}.pem", certs, host);
-    out.nodes.security.key = fmt::format("{}/{}.key", certs, host);
-  }
   return out;
 }
 

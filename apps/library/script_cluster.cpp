@@ -2,7 +2,6 @@
 // Where a script runs.
 #include "apps/library/script_cluster.hpp"
 
-#include <cstdlib>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -11,16 +10,12 @@
 #include <fmt/ranges.h>
 
 #include "apps/config/kubernetes.hpp"
+#include "apps/environment.hpp"
 #include "apps/slurm_task.hpp"
 
 namespace troupe::apps {
 
 namespace {
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 template <class T>
 T value_of(config::checked<T> read) {
@@ -58,7 +53,7 @@ script_cluster of_slurm(const script_place& where) {
 }
 
 script_cluster of_kubernetes(const script_place& where) {
-  auto pod = value_of(config::cluster_of_kubernetes(variable, where.certs, where.insecure));
+  auto pod = value_of(config::cluster_of_kubernetes(environment_variable, where.certs, where.insecure));
   return {std::move(pod.nodes), std::move(pod.self)};
 }
 
