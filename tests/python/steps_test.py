@@ -198,7 +198,8 @@ print(loop.result.test_accuracy)
 """
         self.assertGreater(float(self.run_script(script)), 0.95)
 
-    def test_nobody_outlives_the_first_process(self):
+    def computing(self):
+        """A script in the middle of its loop, and the processes that it has started."""
         process = self.start(NUMPY + """
 loop = troupe.steps(model, samples=1000, test=200, nodes=3, batch=10, epochs=1000000)
 for i, step in enumerate(loop):
@@ -210,31 +211,25 @@ for i, step in enumerate(loop):
         self.assertEqual(process.stdout.readline(), "computes\n")
         nodes = run_test.children_of(process.pid)
         self.assertEqual(len(nodes), 2)
-        process.kill()
+        return process, nodes
+
+    def until_gone(self, nodes):
         deadline = time.monotonic() + common.DEADLINE_S
         while any(run_test.alive(pid) for pid in nodes) and time.monotonic() < deadline:
             time.sleep(0.05)
         self.assertFalse([pid for pid in nodes if run_test.alive(pid)])
 
+    def test_nobody_outlives_the_first_process(self):
+        process, nodes = self.computing()
+        process.kill()
+        self.until_gone(nodes)
+
     def test_control_c_ends_every_process(self):
-        process = self.start(NUMPY + """
-loop = troupe.steps(model, samples=1000, test=200, nodes=3, batch=10, epochs=1000000)
-for i, step in enumerate(loop):
-    compute(step)
-    if i == 20 and "TROUPE_NODE" not in os.environ:
-        print("computes", flush=True)
-""")
-        self.addCleanup(process.kill)
-        self.assertEqual(process.stdout.readline(), "computes\n")
-        nodes = run_test.children_of(process.pid)
-        self.assertEqual(len(nodes), 2)
+        process, nodes = self.computing()
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=common.DEADLINE_S)
         self.assertIn("KeyboardInterrupt", err)
-        deadline = time.monotonic() + common.DEADLINE_S
-        while any(run_test.alive(pid) for pid in nodes) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        self.assertFalse([pid for pid in nodes if run_test.alive(pid)])
+        self.until_gone(nodes)
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("troupe-")], [])
 
     def test_processes_share_the_cores_unless_the_environment_says_how(self):
