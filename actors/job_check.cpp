@@ -52,6 +52,22 @@ std::string no_backups(const job& job, const extensions& added) {
                      job.protocol.name, lacks->name == job.protocol.name ? "" : " and its " + lacks->name, fmt::join(can, ", "));
 }
 
+/// Why its optimizer cannot have a rate of each matrix.
+std::string no_local_rates(const job& job, const extensions& added) {
+  if (job.optimizer.name != "lars")
+    return "";
+  if (job.cluster.shards > 1)
+    return fmt::format("optimizer.name = \"lars\" goes by the norms of whole matrices, and cluster.shards = {} cuts them; write "
+                       "cluster.shards = 1",
+                       job.cluster.shards);
+  for (const auto& each : protocols::planned_protocols(job.protocol, added.protocols))
+    if (each.keeps && each.keeps(job.protocol).velocity)
+      return fmt::format("optimizer.name = \"lars\" does not go with the momentum of protocol.name = \"{}\", which takes the "
+                         "place of the optimizer's; write protocol.momentum = 0 and optimizer.momentum",
+                         each.name);
+  return "";
+}
+
 } // namespace
 
 std::vector<job_problem> check_job(const job& job, const extensions& added) {
@@ -68,6 +84,8 @@ std::vector<job_problem> check_job(const job& job, const extensions& added) {
     wrong.push_back({"checkpoint.dir", why});
   if (const std::string why = no_backups(job, added); !why.empty())
     wrong.push_back({"cluster.replicas", why});
+  if (const std::string why = no_local_rates(job, added); !why.empty())
+    wrong.push_back({"optimizer.name", why});
   return wrong;
 }
 

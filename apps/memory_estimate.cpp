@@ -59,6 +59,13 @@ private:
     return job_.cluster.nodes == 1 && on_host(job_.compute.device) && on_host(job_.compute.shard_device);
   }
 
+  void optimizer_of(role_memory& role, double part) {
+    if (states_ > 0)
+      role.items.push_back({"optimizer", states_ * part});
+    if (facts_.matrix > 0)
+      role.items.push_back({"gradient of a matrix", facts_.matrix});
+  }
+
   void workers() {
     role_memory w{"worker", job_.cluster.workers, job_.compute.device};
     const bool host = on_host(w.device);
@@ -76,8 +83,8 @@ private:
       w.items.push_back({keeps_.pushed_replica ? "replica at the last push" : "change of the replica", p_});
       if (keeps_.velocity)
         w.items.push_back({"velocity, and the point ahead of the replica", 2 * p_});
-      else if (states_ > 0)
-        w.items.push_back({"optimizer", states_ * p_});
+      else
+        optimizer_of(w, p_);
     }
     if (keeps_.dual)
       w.items.push_back({"dual variable", 2 * p_}); // the old one is read while the new one is written
@@ -101,8 +108,8 @@ private:
     s.items.push_back({"parameters", 2 * part}); // the newest version and the one that is being made
     if (job_.cluster.replicas > 1 || sums_)
       s.items.push_back({"sum of a round", part});
-    if (!keeps_.replica && states_ > 0)
-      s.items.push_back({"optimizer", states_ * part});
+    if (!keeps_.replica)
+      optimizer_of(s, part);
     if (keeps_.outer_momentum)
       s.items.push_back({"outer optimizer", part});
     const auto first = tree_.front();
@@ -237,9 +244,14 @@ result<memory_facts> find_memory_facts(const actors::job& job, const model& netw
   if (!evaluation)
     return evaluation.error();
   const auto elements = static_cast<double>(network.sample().elements());
+  std::int64_t matrix = 0;
+  for (const auto& slot : network.layout().slots)
+    if (slot.own_rate)
+      matrix = std::max(matrix, slot.elements());
   return memory_facts{.parameters = static_cast<double>(network.layout().floats()) * element_bytes,
                       .activations = static_cast<double>(step->workspace_bytes),
                       .evaluation = static_cast<double>(evaluation->workspace_bytes),
+                      .matrix = static_cast<double>(matrix) * element_bytes,
                       .sample = (elements + static_cast<double>(network.label_shape().elements())) * element_bytes,
                       .data = static_cast<double>(samples) * sample_bytes(job.data, elements),
                       .step = *step};

@@ -22,6 +22,7 @@ struct memory_facts {
   double parameters = 0;  ///< one flat copy, gaps included; a gradient and each state of an optimizer is as large
   double activations = 0; ///< workspace of a training plan for the rows that are computed at once
   double evaluation = 0;  ///< the same for the evaluator's plan
+  double matrix = 0;      ///< the largest parameter with a rate of its own
   double sample = 0;      ///< of a batch: one sample and its label
   double data = 0;        ///< both halves of the data set, as a process holds them
   plan_cost step{};       ///< of one training step

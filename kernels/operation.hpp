@@ -45,7 +45,7 @@ using operation = std::variant<
     // sequences
     embedding, embedding_backward, attention, attention_backward, rotary, lstm, lstm_backward, gru, gru_backward,
     // optimizers
-    sgd, adamw, delay_compensate, soft_threshold>;
+    sgd, lars_rate, adamw, delay_compensate, soft_threshold>;
 
 /// Calls each(pointer, elements) for every array that the operation reads.
 template <class F>

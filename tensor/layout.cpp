@@ -28,9 +28,11 @@ std::vector<update_range> update_ranges(const parameter_layout& layout, flat_ran
     if (slot.kind == slot_kind::trained) { // elsewhere they have no meaning
       next.decay = slot.decay;
       next.lr_scale = slot.lr_scale;
+      next.own_rate = slot.own_rate;
     }
     const update_range* last = out.empty() ? nullptr : &out.back();
-    if (last && last->kind == next.kind && last->decay == next.decay && last->lr_scale == next.lr_scale)
+    if (last && last->kind == next.kind && last->decay == next.decay && last->lr_scale == next.lr_scale && !last->own_rate
+        && !next.own_rate)
       out.back().where.end = next.where.end;
     else
       out.push_back(next);

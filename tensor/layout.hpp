@@ -47,6 +47,7 @@ struct parameter_slot {
   slot_kind kind = slot_kind::trained;
   bool decay = true;                                     ///< of a trained one: whether weight decay applies
   double lr_scale = 1;                                   ///< of a trained one: its part of the learning rate
+  bool own_rate = false;                                 ///< of a trained one: by its norm and its gradient's (LARS)
   std::shared_ptr<const std::vector<float>> values = {}; ///< where it starts, if that is `given`
   std::int64_t elements() const { return dims.elements(); }
 };
@@ -74,6 +75,7 @@ struct update_range {
   slot_kind kind = slot_kind::trained;
   bool decay = true;
   double lr_scale = 1;
+  bool own_rate = false; ///< it is one parameter, or what a part of the flat array has of it
   friend bool operator==(const update_range&, const update_range&) = default;
 };
 

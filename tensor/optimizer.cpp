@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fnmatch.h>
@@ -55,15 +57,16 @@ result<void> validate(const optimizer_spec& spec) {
     if (!fits && wrong.empty())
       wrong = fmt::format(fmt::runtime(message), values...);
   };
-  const bool sgd = spec.name == "sgd", cosine = spec.schedule == "cosine";
+  const bool adamw = spec.name == "adamw", cosine = spec.schedule == "cosine";
   const auto below_one = [](double rate) { return rate >= 0 && rate < 1; };
   const auto from_zero = [](double value) { return value >= 0 && std::isfinite(value); };
-  refuse(sgd || spec.name == "adamw", "name = \"{}\" is unknown; write \"sgd\" or \"adamw\"", spec.name);
+  refuse(adamw || spec.name == "sgd" || spec.name == "lars", "name = \"{}\" is unknown; write \"sgd\", \"lars\" or \"adamw\"",
+         spec.name);
   refuse(cosine || spec.schedule == "constant" || spec.schedule == "step",
          "schedule = \"{}\" is unknown; write \"constant\", \"step\" or \"cosine\"", spec.schedule);
   refuse(positive(spec.lr), "lr = {} must be above 0", spec.lr);
   refuse(below_one(spec.momentum), "momentum = {} must be at least 0 and below 1", spec.momentum);
-  refuse(!spec.nesterov || !sgd || spec.momentum != 0,
+  refuse(!spec.nesterov || adamw || spec.momentum != 0,
          "nesterov looks ahead along the momentum, which is 0; write momentum = 0.9");
   refuse(from_zero(spec.weight_decay), "weight_decay = {} must be at least 0", spec.weight_decay);
   refuse(spec.weight_decay_on == "all" || spec.weight_decay_on == "matrices",
@@ -71,6 +74,7 @@ result<void> validate(const optimizer_spec& spec) {
   refuse(below_one(spec.beta1), "beta1 = {} must be at least 0 and below 1", spec.beta1);
   refuse(below_one(spec.beta2), "beta2 = {} must be at least 0 and below 1", spec.beta2);
   refuse(positive(spec.epsilon), "epsilon = {} must be above 0", spec.epsilon);
+  refuse(positive(spec.trust), "trust = {} must be above 0", spec.trust);
   refuse(spec.clip_norm == 0 || (spec.clip_norm >= 1e-12 && spec.clip_norm <= 1e12),
          "clip_norm = {} must be between 1e-12 and 1e12, or 0: not clipped", spec.clip_norm);
   refuse(from_zero(spec.warmup_epochs), "warmup_epochs = {} must be at least 0", spec.warmup_epochs);
@@ -91,8 +95,10 @@ result<void> validate(const optimizer_spec& spec) {
 
 result<void> choose_slots(parameter_layout& layout, const optimizer_spec& spec) {
   const auto trained = [](const parameter_slot& slot) { return slot.kind == slot_kind::trained; };
-  for (auto& slot : layout.slots)
+  for (auto& slot : layout.slots) {
     slot.decay = spec.weight_decay_on == "all" || slot.dims.rank() > 1;
+    slot.own_rate = spec.name == "lars" && slot.dims.rank() > 1;
+  }
   const bool any = std::ranges::any_of(layout.slots, trained);
   const auto nameless = [&layout](const char* key, const std::string& text, const char* whose) {
     return error{errc::bad_option, fmt::format("optimizer.{} = \"{}\" is the name of no {}parameter; `check` lists them, and "
@@ -139,7 +145,27 @@ optimizer::optimizer(const optimizer_spec& spec, kernels::backend& queue, std::i
     velocity_ = queue.allocate(bytes_of_floats(count));
   if (spec.name == "adamw")
     second_ = queue.allocate(bytes_of_floats(count));
+  allocate_rates();
   reset();
+}
+
+void optimizer::allocate_rates() {
+  std::int64_t longest = 0;
+  for (const auto& range : ranges_)
+    if (range.own_rate) {
+      rated_[range.where.begin] = {};
+      longest = std::max(longest, range.where.size());
+    }
+  if (rated_.empty())
+    return;
+  rates_ = queue_.allocate(bytes_of_floats(std::ssize(rated_)));
+  auto* next = rates_.as<float>();
+  for (auto& [begin, own] : rated_)
+    own.rate = next++;
+  gradient_ = queue_.allocate(bytes_of_floats(longest));
+  const auto blocks = static_cast<std::size_t>(kernels::sum_squares{.count = longest}.block_count());
+  g_squares_ = queue_.allocate(blocks * sizeof(double));
+  p_squares_ = queue_.allocate(blocks * sizeof(double));
 }
 
 void optimizer::apply(std::span<const kernels::term> terms, const float* p, float* p_out, double lr) {
@@ -150,6 +176,8 @@ void optimizer::apply(std::span<const kernels::term> terms, const float* p, floa
 void optimizer::begin_step(double lr) {
   ++steps_;
   stage_scalars(lr);
+  for (auto& [begin, own] : rated_)
+    own.measured = false;
 }
 
 void optimizer::apply_range(std::span<const kernels::term> terms, const float* p, float* p_out, std::int64_t begin,
@@ -158,8 +186,36 @@ void optimizer::apply_range(std::span<const kernels::term> terms, const float* p
   each_alike(ranges_, {begin, end}, [&](const update_range& piece) { apply_alike(piece, terms, p, p_out); });
 }
 
+/// Measured at the first of its pieces in a step: the others may find their parameters stepped.
+const float* optimizer::local_rate(const update_range& piece, std::span<const kernels::term> terms, const float* p) {
+  if (!piece.own_rate)
+    return nullptr;
+  auto& own = std::prev(rated_.upper_bound(piece.where.begin))->second;
+  if (std::exchange(own.measured, true))
+    return own.rate;
+  const auto& whole = *std::prev(
+      std::ranges::upper_bound(ranges_, piece.where.begin, {}, [](const update_range& each) { return each.where.begin; }));
+  const auto begin = whole.where.begin, count = whole.where.size();
+  moved_.assign(terms.begin(), terms.end());
+  for (auto& term : moved_)
+    term.data += begin;
+  const auto* gradient = gradient_.as<const float>();
+  queue_.enqueue(kernels::weighted_sum{.terms = moved_, .y = gradient_.as<float>(), .count = count});
+  const kernels::sum_squares of_gradient{.x = gradient, .count = count, .blocks = g_squares_.as<double>()};
+  queue_.enqueue(of_gradient);
+  queue_.enqueue(kernels::sum_squares{.x = p + begin, .count = count, .blocks = p_squares_.as<double>()});
+  queue_.enqueue(kernels::lars_rate{.blocks = of_gradient.block_count(),
+                                    .g_squares = g_squares_.as<const double>(),
+                                    .p_squares = p_squares_.as<const double>(),
+                                    .rate = own.rate,
+                                    .trust = static_cast<float>(spec_.trust),
+                                    .weight_decay = piece.decay ? static_cast<float>(spec_.weight_decay) : 0.0F});
+  return own.rate;
+}
+
 void optimizer::apply_alike(const update_range& part, std::span<const kernels::term> terms, const float* p, float* p_out) {
   const auto begin = part.where.begin, count = part.where.size();
+  const float* rate = local_rate(part, terms, p);
   moved_.clear();
   if (part.kind == slot_kind::statistic)
     moved_.push_back({p, 1});
@@ -202,7 +258,8 @@ void optimizer::apply_alike(const update_range& part, std::span<const kernels::t
                                 .momentum = static_cast<float>(spec_.momentum),
                                 .weight_decay = weight_decay,
                                 .nesterov = spec_.nesterov,
-                                .lr_scale = lr_scale});
+                                .lr_scale = lr_scale,
+                                .rate = rate});
 }
 
 void optimizer::reset() {

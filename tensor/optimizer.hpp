@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,12 +19,13 @@ namespace troupe {
 
 /// `[optimizer]` of a job file.
 struct optimizer_spec {
-  std::string name = "sgd"; ///< "sgd" | "adamw"
+  std::string name = "sgd"; ///< "sgd" | "lars": sgd with a local rate of each matrix (kernels::lars_rate) | "adamw"
   double lr = 0.05;         ///< of the averaged step
   double momentum = 0;
   bool nesterov = false;
   double weight_decay = 0;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double trust = 0.001; ///< of local rates
   double clip_norm = 0; ///< the largest norm of a gradient, over all that is trained; 0: any
   /// "constant" | "step" (times `gamma` every `step_epochs`) | "cosine" (to `min_lr` at `total_epochs`)
   std::string schedule = "constant";
@@ -43,8 +45,9 @@ double learning_rate(const optimizer_spec& spec, double epochs, int workers);
 /// Refuses unusable options: an unknown name, a value out of range (errc::bad_option).
 result<void> validate(const optimizer_spec& spec);
 
-/// How each parameter of a model is stepped: `freeze`, `weight_decay_on` and `lr_scale`; `spec` has passed validate(). A
-/// statistic stays one. An error quotes a pattern that is the name of no trained parameter.
+/// How each parameter of a model is stepped: `freeze`, `weight_decay_on`, `lr_scale`, and whether it has a rate of its own (under
+/// lars, of two axes or more); `spec` has passed validate(). A statistic stays one. An error quotes a pattern that is the name of
+/// no trained parameter.
 result<void> choose_slots(parameter_layout& layout, const optimizer_spec& spec);
 
 /// The optimizer's state for one range of the flat parameters, on one backend. Not thread-safe. Everything that was enqueued
@@ -60,8 +63,9 @@ public:
   /// pinned memory.
   void apply(std::span<const kernels::term> terms, const float* p, float* p_out, double lr);
   /// The same in pieces, so that finished ranges can be sent while the rest is computed: begins a step, then each range of
-  /// [0, count) once. Pointers address the whole arrays; ranges that are not named keep their old state. What is frozen stays; a
-  /// statistic becomes p - sum of terms (slot_kind).
+  /// [0, count) once. Pointers address the whole arrays; of a parameter with a rate of its own, all gradients must be there
+  /// before its first range, and the terms of each are those of the whole. Ranges that are not named keep their old state. What
+  /// is frozen stays; a statistic becomes p - sum of terms (slot_kind).
   void begin_step(double lr);
   void apply_range(std::span<const kernels::term> terms, const float* p, float* p_out, std::int64_t begin, std::int64_t end);
   /// State back to zero.
@@ -79,6 +83,8 @@ private:
   float* next_slot();
   void stage_scalars(double lr);
   void apply_alike(const update_range& part, std::span<const kernels::term> terms, const float* p, float* p_out);
+  void allocate_rates();
+  const float* local_rate(const update_range& piece, std::span<const kernels::term> terms, const float* p);
 
   optimizer_spec spec_;
   kernels::backend& queue_;
@@ -89,7 +95,17 @@ private:
   kernels::buffer scalars_;                   ///< optimizer_scalar, in the device's memory
   std::vector<kernels::buffer> host_scalars_; ///< in the order of use; the last is being filled
   std::int64_t staged_ = 0;
-  std::vector<kernels::term> moved_;                  ///< the terms of a range; keeps its capacity
+  std::vector<kernels::term> moved_; ///< the terms of a range; keeps its capacity
+  /// Of the ranges that have a rate of their own, by where they begin.
+  struct rated {
+    bool measured = false; ///< in this step
+    float* rate = nullptr; ///< in `rates_`
+  };
+  std::map<std::int64_t, rated> rated_;
+  kernels::buffer rates_;     ///< a float of each
+  kernels::buffer gradient_;  ///< the sum of the terms of one, as long as the longest
+  kernels::buffer g_squares_; ///< this and the next: of one, as sum_squares writes them
+  kernels::buffer p_squares_;
   std::unique_ptr<std::atomic<std::int64_t>> copied_; ///< how many of the staged copies are known to have run
 };
 

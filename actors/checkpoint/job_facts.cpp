@@ -84,19 +84,21 @@ std::map<std::string, std::string> checkpoint_facts(const job& job) {
       fact(name, fmt::format("{}", fmt::join(*named, ", ")));
   if (optimizer.weight_decay_on != optimizer_spec{}.weight_decay_on)
     fact("weight_decay_on", optimizer.weight_decay_on);
-  if (optimizer.name == "sgd") {
-    fact("momentum", optimizer.momentum);
-    fact("nesterov", optimizer.nesterov);
-  } else {
+  if (optimizer.name == "adamw") {
     fact("beta1", optimizer.beta1);
     fact("beta2", optimizer.beta2);
     fact("epsilon", optimizer.epsilon);
+  } else {
+    fact("momentum", optimizer.momentum);
+    fact("nesterov", optimizer.nesterov);
   }
+  if (optimizer.name == "lars")
+    fact("trust", optimizer.trust);
   return facts;
 }
 
 bool workers_keep_momentum(const job& job, const protocols::protocol& with) {
-  return with.keeps && with.keeps(job.protocol).replica && (job.optimizer.name != "sgd" || job.optimizer.momentum != 0);
+  return with.keeps && with.keeps(job.protocol).replica && (job.optimizer.name == "adamw" || job.optimizer.momentum != 0);
 }
 
 std::string absolute_folder(const std::string& path) {

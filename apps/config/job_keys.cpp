@@ -91,17 +91,20 @@ void add_optimizer(key_list& keys) {
   const real from_zero{.least = 0};
   const real above_zero{.least = 0, .open_least = true};
   const real decay{.least = 0, .most = 1, .open_most = true};
-  TROUPE_KEY(s, "name", (text{{"sgd", "adamw"}, {}}), job.optimizer.name, "sgd: with or without momentum; adamw");
+  TROUPE_KEY(s, "name", (text{{"sgd", "lars", "adamw"}, {}}), job.optimizer.name,
+             "sgd: with or without momentum; lars: with a rate of each matrix besides; adamw");
   TROUPE_KEY(s, "lr", above_zero, job.optimizer.lr, "learning rate of the averaged step");
-  TROUPE_KEY(s, "momentum", decay, job.optimizer.momentum, "sgd: how much of the last step goes into the next");
-  TROUPE_KEY(s, "nesterov", boolean{}, job.optimizer.nesterov, "sgd: look ahead along the momentum");
-  TROUPE_KEY(s, "weight_decay", from_zero, job.optimizer.weight_decay, "sgd: added to the gradient; adamw: decoupled");
+  TROUPE_KEY(s, "momentum", decay, job.optimizer.momentum, "sgd, lars: how much of the last step goes into the next");
+  TROUPE_KEY(s, "nesterov", boolean{}, job.optimizer.nesterov, "sgd, lars: look ahead along the momentum");
+  TROUPE_KEY(s, "weight_decay", from_zero, job.optimizer.weight_decay, "sgd, lars: added to the gradient; adamw: decoupled");
   TROUPE_KEY(s, "weight_decay_on", (text{{"all", "matrices"}, {}}), job.optimizer.weight_decay_on,
              "matrices: not biases, nor the scales and shifts of norms");
   TROUPE_KEY(s, "freeze", text_list{}, job.optimizer.freeze,
              "names of parameters that no step changes, such as [\"h.0.*\"]; * stands for any text", true);
   TROUPE_KEY(s, "lr_scale", text_list{}, job.optimizer.lr_scale,
              "names of parameters with a factor on their learning rate, such as [\"h.0.* = 0.1\"]; * stands for any text", true);
+  TROUPE_KEY(s, "trust", above_zero, job.optimizer.trust,
+             "lars: the rate of a matrix is lr trust |w| / (|g| + weight_decay |w|)");
   TROUPE_KEY(s, "beta1", decay, job.optimizer.beta1, "adamw: decay of the first moment");
   TROUPE_KEY(s, "beta2", decay, job.optimizer.beta2, "adamw: decay of the second moment");
   TROUPE_KEY(s, "epsilon", above_zero, job.optimizer.epsilon, "adamw: keeps the division finite");

@@ -117,6 +117,7 @@ inline constexpr std::size_t terms_at_once = 16;
 /// For up to `terms_at_once` terms, on top of `carry` (may be null), which has the sum of those before them.
 void enqueue(cudaStream_t stream, const weighted_sum& op, const float* carry);
 void enqueue(cudaStream_t stream, const sgd& op, const float* carry);
+void enqueue(cudaStream_t stream, const lars_rate& op);
 void enqueue(cudaStream_t stream, const adamw& op, const float* carry);
 void enqueue(cudaStream_t stream, const delay_compensate& op);
 

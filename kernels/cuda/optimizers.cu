@@ -65,18 +65,19 @@ struct sgd_body {
   float* p_out;
   float* velocity;
   const float* scalars;
+  const float* rate;
   float momentum, decay, lr_scale;
 
   template <int W>
   __device__ void run(std::int64_t i) const {
     auto g = terms.sum<W>(i);
     auto parameter = load<W>(p + i);
-    const float lr = lr_scale * scalars[scalar_lr];
+    const float lr = lr_scale * scalars[scalar_lr], local = rate ? *rate : 1.0F;
     pack<W> v = {};
     if constexpr (Momentum)
       v = load<W>(velocity + i);
     for (int e = 0; e < W; ++e) {
-      const float gradient = mul_add(decay, parameter.v[e], g.v[e]);
+      const float gradient = local * mul_add(decay, parameter.v[e], g.v[e]);
       float step = gradient;
       if constexpr (Momentum) {
         v.v[e] = mul_add(momentum, v.v[e], gradient);
@@ -89,6 +90,19 @@ struct sgd_body {
     store(p_out + i, parameter);
   }
 };
+
+/// One thread: a parameter has few blocks.
+__global__ void lars_rate_kernel(const __grid_constant__ lars_rate args) {
+  double g = 0, p = 0;
+  for (std::int64_t b = 0; b < args.blocks; ++b) {
+    g += args.g_squares[b];
+    p += args.p_squares[b];
+  }
+  g = sqrt(g);
+  p = sqrt(p);
+  const double trust = args.trust, decay = args.weight_decay;
+  *args.rate = g > 0 && p > 0 ? static_cast<float>(trust * p / (g + decay * p)) : 1.0F;
+}
 
 struct adamw_body {
   term_list terms;
@@ -166,7 +180,8 @@ void enqueue(cudaStream_t stream, const sgd& args, const float* carry) {
     for_elements_and_terms(stream, args.count, list, {args.p, args.velocity, args.p_out}, body);
   };
   const auto run_as = [&]<class Body>(const Body*) {
-    run(Body{list, args.p, args.p_out, args.velocity, args.step_scalars, args.momentum, args.weight_decay, args.lr_scale});
+    run(Body{list, args.p, args.p_out, args.velocity, args.step_scalars, args.rate, args.momentum, args.weight_decay,
+             args.lr_scale});
   };
   if (!args.velocity)
     run_as(static_cast<const sgd_body<false, false>*>(nullptr));
@@ -174,6 +189,10 @@ void enqueue(cudaStream_t stream, const sgd& args, const float* carry) {
     run_as(static_cast<const sgd_body<true, true>*>(nullptr));
   else
     run_as(static_cast<const sgd_body<true, false>*>(nullptr));
+}
+
+void enqueue(cudaStream_t stream, const lars_rate& op) {
+  launch(lars_rate_kernel, one_dimension(1), one_dimension(1), stream, op);
 }
 
 void enqueue(cudaStream_t stream, const adamw& args, const float* carry) {

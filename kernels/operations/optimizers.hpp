@@ -19,7 +19,7 @@ enum optimizer_scalar : int {
 };
 
 /// SGD with momentum over `count` elements, fused with the weighted sum of its gradients:
-///   g = sum_i terms[i].weight * terms[i].data + weight_decay * p;  v' = momentum * v + g;
+///   g = rate * (sum_i terms[i].weight * terms[i].data + weight_decay * p);  v' = momentum * v + g;
 ///   p' = p - lr_scale * lr * (nesterov ? g + momentum * v' : v').
 /// `p_out` may equal `p` (in place); nothing else may overlap. `velocity` (updated in place) may be null when momentum is 0.
 /// Terms are added in the order given: the same bits as weighted_sum and then a step with its result.
@@ -33,14 +33,32 @@ struct sgd {
   const float* step_scalars = nullptr;
   float momentum = 0, weight_decay = 0;
   bool nesterov = false;
-  float lr_scale = 1; ///< of these elements, beside the step's rate
+  float lr_scale = 1;          ///< of these elements, beside the step's rate
+  const float* rate = nullptr; ///< one float (lars_rate); null: 1
 
   void inputs(auto each) const {
     for (const term& t : terms)
       each(t.data, count);
     each(p, count), each(static_cast<const float*>(velocity), count), each(step_scalars, optimizer_scalar_count);
+    each(rate, 1);
   }
   void outputs(auto each) const { each(p_out, count), each(velocity, count); }
+};
+
+/// The local rate of one parameter p with gradient g (LARS: You, Gitman & Ginsburg 2017, "Large batch training of convolutional
+/// networks", eq. 6):
+///   *rate = trust * |p| / (|g| + weight_decay * |p|), or 1 where |p| or |g| is 0,
+/// by the squares of both norms as sum_squares gives them, added in the order of blocks.
+struct lars_rate {
+  static constexpr auto name = "lars_rate";
+  std::int64_t blocks = 0;
+  const double* g_squares = nullptr;
+  const double* p_squares = nullptr;
+  float* rate = nullptr;
+  float trust = 0.001F, weight_decay = 0;
+
+  void inputs(auto each) const { each(g_squares, blocks), each(p_squares, blocks); }
+  void outputs(auto each) const { each(rate, 1); }
 };
 
 /// AdamW (Loshchilov & Hutter 2019, algorithm 2), decoupled weight decay:

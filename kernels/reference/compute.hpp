@@ -80,6 +80,7 @@ void compute(const kernels::gru_backward& op);
 
 // optimizers.cpp
 void compute(const kernels::sgd& op);
+void compute(const kernels::lars_rate& op);
 void compute(const kernels::adamw& op);
 void compute(const kernels::delay_compensate& op);
 void compute(const kernels::soft_threshold& op);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace troupe::kernels::reference {
 
@@ -12,9 +13,9 @@ double soft_threshold(double x, double threshold) {
 }
 
 void compute(const kernels::sgd& args) {
-  const double lr = static_cast<double>(args.lr_scale) * args.step_scalars[scalar_lr];
+  const double lr = static_cast<double>(args.lr_scale) * args.step_scalars[scalar_lr], rate = args.rate ? *args.rate : 1.0;
   for (std::int64_t i = 0; i < args.count; ++i) {
-    const double p = args.p[i], g = weighted(args.terms, i) + static_cast<double>(args.weight_decay) * p;
+    const double p = args.p[i], g = rate * (weighted(args.terms, i) + static_cast<double>(args.weight_decay) * p);
     double step = g;
     if (args.velocity) {
       const double v = static_cast<double>(args.momentum) * args.velocity[i] + g;
@@ -23,6 +24,12 @@ void compute(const kernels::sgd& args) {
     }
     args.p_out[i] = rounded(p - lr * step);
   }
+}
+
+void compute(const kernels::lars_rate& op) {
+  const double g = std::sqrt(std::accumulate(op.g_squares, op.g_squares + op.blocks, 0.0));
+  const double p = std::sqrt(std::accumulate(op.p_squares, op.p_squares + op.blocks, 0.0));
+  *op.rate = g > 0 && p > 0 ? rounded(op.trust * p / (g + op.weight_decay * p)) : 1.0F;
 }
 
 void compute(const kernels::adamw& args) {

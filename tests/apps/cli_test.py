@@ -186,7 +186,7 @@ class Usage(Case):
         self.assertIn(f"--set data.path: {images}: a file, and source = \"idx\" reads a folder; did you mean {os.path.dirname(images)}?", message)
 
     def test_what_was_left_out_is_said_by_all_and_listed_by_check(self):
-        note = 'note: optimizer.momentum = 0.5 is left out: it belongs to optimizer.name = "sgd", and --set optimizer.name is "adamw"'
+        note = 'note: optimizer.momentum = 0.5 is left out: it belongs to optimizer.name = "sgd" or "lars", and --set optimizer.name is "adamw"'
         job = self.write("momentum.toml", SMALL + "[optimizer]\nmomentum = 0.5\n")
         for command in (["check", job], ["simulate", job], ["compare", job, "--protocols", "sync", "--simulate", "--quiet"]):
             done = troupe(*command, "--set", "optimizer.name=adamw", "--json")

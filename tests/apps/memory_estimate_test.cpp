@@ -55,6 +55,13 @@ TEST(MemoryEstimate, OptimizerStateLivesWhereTheStepIsTaken) {
   EXPECT_EQ(bytes_of(estimate_memory(job, facts), "worker", "replica"), 100);
 }
 
+TEST(MemoryEstimate, ARateOfAMatrixIsMeasuredOnItsGradient) {
+  memory_facts rated = facts;
+  rated.matrix = 60;
+  EXPECT_EQ(bytes_of(estimate_memory(small_job(), rated), "shard", "gradient of a matrix"), 60);
+  EXPECT_EQ(bytes_of(estimate_memory(small_job(), facts), "shard", "gradient of a matrix"), 0);
+}
+
 TEST(MemoryEstimate, DelayCompensationRetainsAVersionAWorker) {
   auto job = small_job();
   job.protocol.name = "dc-async";

@@ -46,6 +46,7 @@ KINDS = {
     "sync sgd": SGD,
     "sync momentum": [],
     "sync adamw": ADAMW,
+    "sync lars": ["--set", "optimizer.name=lars", "--set", "optimizer.lr=5", "--set", "cluster.shards=1"],
     "sync by worker": ["--set", "data.partition=by-worker", "--set", "data.sorted_fraction=0.5"],
     "sync augmented": ["--set", 'data.augment=["crop 2", "flip"]'],
     "backup": ["--set", "protocol.name=backup", *STRAGGLER],
@@ -92,7 +93,7 @@ class Undisturbed(ReplayTest):
         draw = random.Random(SEED)
         for kind, sets in KINDS.items():
             with self.subTest(kind):
-                result = self.recorded(*sets, "--nodes", str(draw.choice([1, 2, 3])), "--set", f"cluster.shards={draw.choice([1, 2])}")
+                result = self.recorded("--nodes", str(draw.choice([1, 2, 3])), "--set", f"cluster.shards={draw.choice([1, 2])}", *sets)
                 self.assert_replays(result, sets)
 
     def test_a_line_tells_each_version(self):

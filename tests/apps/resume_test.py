@@ -44,6 +44,7 @@ KINDS = {
     "sync sgd": ["--set", "optimizer.momentum=0.0"],
     "sync momentum": [],
     "sync adamw": ADAMW,
+    "sync lars": ["--set", "optimizer.name=lars", "--set", "optimizer.lr=5", "--set", "cluster.shards=1"],
     "coded adamw": ["--set", "protocol.name=coded", *ADAMW],
     "backup of all": ["--set", "protocol.name=backup", "--set", "protocol.quorum=4"],
     "tree": ["--set", "protocol.fan_in=2"],
@@ -92,8 +93,8 @@ class Bits(ResumeTest):
                 unbroken, _ = self.run_to_end(*sets)
                 subprocess.run(["rm", "-r", self.path("kept")], check=True)
                 self.kill_after(draw.randrange(5, 50, 5), *sets, "--nodes", str(draw.choice([1, 2, 4])))
-                resumed, said = self.run_to_end(*sets, "--resume", self.path("kept"), "--nodes", str(draw.choice([1, 2, 4])),
-                                                "--set", f"cluster.shards={draw.choice([1, 2, 3])}")
+                resumed, said = self.run_to_end("--resume", self.path("kept"), "--nodes", str(draw.choice([1, 2, 4])),
+                                                "--set", f"cluster.shards={draw.choice([1, 2, 3])}", *sets)
                 self.assertEqual(resumed["weights_digest"], unbroken["weights_digest"], said)
                 self.assertEqual(resumed["steps"], 60)
                 self.assertEqual(resumed["samples"], unbroken["samples"])

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What is done to a gradient before it is a step. Usage: training_test.py TROUPE SOURCE_DIR [unittest arguments].
 import json
+import math
 import sys
 import unittest
 
@@ -55,7 +56,8 @@ class Rates(Training):
     SCALED = "optimizer.lr_scale=" + list_of("*.weight = 3", "linear1.* = 0.5")
 
     def test_whoever_takes_the_step_scales_the_rate_of_what_is_named(self):
-        for sets in ([], ["optimizer.name=adamw"], ["optimizer.momentum=0.9", "cluster.shards=3"], ["cluster.placement=colocated", "cluster.nodes=2"],
+        for sets in ([], ["optimizer.name=adamw"], ["optimizer.name=lars", "optimizer.momentum=0.9", "optimizer.lr=5", "cluster.shards=1"],
+                     ["optimizer.momentum=0.9", "cluster.shards=3"], ["cluster.placement=colocated", "cluster.nodes=2"],
                      ["protocol.name=local", "protocol.steps=1"], ["protocol.name=async", *ALONE], ["protocol.name=easgd", "protocol.steps=1", *ALONE],
                      ["protocol.name=easgd", "protocol.steps=1", "protocol.momentum=0.9", *ALONE]):
             with self.subTest(sets):
@@ -70,6 +72,16 @@ class Rates(Training):
                     self.assertGreater(max(map(abs, moved)), 1e-4)
                     for b, m, s in zip(begun[name], moved, scaled[name]):
                         self.assertAlmostEqual(b + m, s, places=6, msg=name)
+
+    def test_under_lars_a_matrix_moves_by_a_share_of_its_norm(self):
+        lars = ["optimizer.name=lars", "optimizer.lr=5", "optimizer.trust=0.01", "cluster.shards=1"]
+        for sets in ([], ["optimizer.momentum=0.9", "optimizer.clip_norm=0.1"], ["protocol.name=async", *ALONE], ["protocol.name=local", "protocol.steps=1", *ALONE],
+                     ["protocol.name=local", "protocol.steps=1", "protocol.outer=momentum", *ALONE]):
+            with self.subTest(sets):
+                _, begun = self.run_job(*lars, *sets, "optimizer.freeze=" + list_of("linear1.*"))
+                _, moved = self.run_job(*lars, *sets)
+                was, is_now = begun["linear1.weight"], moved["linear1.weight"]
+                self.assertAlmostEqual(math.dist(was, is_now) / math.hypot(*was), 5 * 0.01, places=5)
 
     def test_a_simulation_scales_them_too(self):
         sets = words([self.SCALED, "stop.steps=8"])

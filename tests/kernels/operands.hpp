@@ -34,6 +34,12 @@ public:
       values.push_back(low + (high - low) * static_cast<float>(draw() % 4096) / 4096);
     return upload(values);
   }
+  double* doubles(std::int64_t count, double high) {
+    std::vector<double> values;
+    for (std::int64_t i = 0; i < count; ++i)
+      values.push_back(high * static_cast<double>(draw() % 4096) / 4096);
+    return upload(values);
+  }
   /// In [0, below), except that one in eight is `other`.
   std::int32_t* integers(std::int64_t count, std::int64_t below, std::int64_t other = 0) {
     std::vector<std::int32_t> values;
@@ -156,6 +162,7 @@ lstm_backward sample(operands& m, const lstm_backward*);
 gru sample(operands& m, const gru*);
 gru_backward sample(operands& m, const gru_backward*);
 sgd sample(operands& m, const sgd*);
+lars_rate sample(operands& m, const lars_rate*);
 adamw sample(operands& m, const adamw*);
 delay_compensate sample(operands& m, const delay_compensate*);
 soft_threshold sample(operands& m, const soft_threshold*);

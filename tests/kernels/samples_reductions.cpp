@@ -61,7 +61,18 @@ sgd sample(operands& m, const sgd*) {
   op.weight_decay = 0.1F;
   op.lr_scale = m.one_of({1.0F, 0.5F});
   op.nesterov = op.velocity && m.coin();
+  op.rate = m.device_scale();
   return op;
+}
+
+lars_rate sample(operands& m, const lars_rate*) {
+  const auto n = m.one_of<std::int64_t>({1, 3, 40});
+  return {.blocks = n,
+          .g_squares = m.doubles(n, m.one_of({0.0, 1.0, 30.0})),
+          .p_squares = m.doubles(n, m.one_of({0.0, 1.0})),
+          .rate = m.result(1),
+          .trust = m.one_of({0.001F, 0.5F}),
+          .weight_decay = m.one_of({0.0F, 0.1F})};
 }
 
 adamw sample(operands& m, const adamw*) {

@@ -54,6 +54,16 @@ TEST(Layout, UpdateRangesAreCutWhereSlotsAreSteppedOtherwise) {
             (std::vector<update_range>{{{0, 16}}, {{16, 32}, slot_kind::trained, false}, {{32, 48}, slot_kind::statistic}}));
 }
 
+TEST(Layout, WhatHasARateOfItsOwnIsARangeOfItsOwn) {
+  parameter_layout layout;
+  for (const bool own_rate : {true, true, false, false, true})
+    layout.slots.push_back({.name = "w", .dims = {16}, .offset = layout.floats(), .init = {}, .own_rate = own_rate});
+  EXPECT_EQ(update_ranges(layout, {0, 80}), (std::vector<update_range>{{{0, 16}, slot_kind::trained, true, 1, true},
+                                                                       {{16, 32}, slot_kind::trained, true, 1, true},
+                                                                       {{32, 64}},
+                                                                       {{64, 80}, slot_kind::trained, true, 1, true}}));
+}
+
 TEST(Layout, PartitionsCoverTheRangeInWholeGrains) {
   // 100 bytes hold 25 floats, one grain of 16.
   EXPECT_EQ(cut_into_partitions({16, 64}, 100), (std::vector<flat_range>{{16, 32}, {32, 48}, {48, 64}}));

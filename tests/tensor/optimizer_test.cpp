@@ -61,7 +61,7 @@ TEST(Schedule, CosineBeginsAfterTheWarmUp) {
 TEST(OptimizerSpec, RefusalsNameTheKeyAndTheValue) {
   auto refusal = [](const optimizer_spec& spec) { return validate(spec) ? "" : validate(spec).error().message; };
   EXPECT_EQ(refusal({}), "");
-  EXPECT_EQ(refusal({.name = "adam"}), "name = \"adam\" is unknown; write \"sgd\" or \"adamw\"");
+  EXPECT_EQ(refusal({.name = "adam"}), "name = \"adam\" is unknown; write \"sgd\", \"lars\" or \"adamw\"");
   EXPECT_EQ(refusal({.lr = -1}), "lr = -1 must be above 0");
   EXPECT_EQ(refusal({.lr = std::nan("")}), "lr = nan must be above 0");
   EXPECT_EQ(refusal({.momentum = 1}), "momentum = 1 must be at least 0 and below 1");
@@ -243,6 +243,52 @@ TEST(OptimizerRanges, EachRangeIsSteppedInItsWay) {
   }
 }
 
+TEST(OptimizerRanges, AMatrixIsSteppedAtARateOfItsOwn) {
+  // 16 floats of a matrix, then 16 of a vector. |p| = 8 and |g| = 16: the rate is 0.5 * 8 / (16 + 0.1 * 8).
+  const std::vector<update_range> ranges{{{0, 16}, slot_kind::trained, true, 1, true}, {{16, 32}}};
+  for (const bool in_place : {false, true}) {
+    for (const bool whole : {false, true}) {
+      const auto queue = kernels::open_backend({});
+      optimizer opt{{.name = "lars", .lr = 0.5, .momentum = 0.5, .weight_decay = 0.1, .trust = 0.5}, *queue, 32, ranges};
+      std::vector<float> p(32, 2.0F), g(32, 4.0F), out(32, -1.0F);
+      const std::vector<kernels::term> terms{{g.data(), 0.25}, {g.data(), 0.75}};
+      const auto step = [&] {
+        auto* to = in_place ? p.data() : out.data();
+        if (whole) {
+          opt.apply(terms, p.data(), to, 0.5);
+        } else { // what was stepped already must not count in the norm
+          opt.begin_step(0.5);
+          for (const auto& [begin, end] : {flat_range{0, 7}, {7, 9}, {9, 32}})
+            opt.apply_range(terms, p.data(), to, begin, end);
+        }
+        if (!in_place)
+          p = out;
+      };
+      step();
+      EXPECT_FLOAT_EQ(p[0], 2 - 0.5F * 1.0F); // 4 / 16.8 * (4 + 0.1 * 2)
+      EXPECT_FLOAT_EQ(p[15], p[0]);
+      EXPECT_FLOAT_EQ(p[16], 2 - 0.5F * 4.2F) << "a vector: as by sgd";
+      step(); // |p| = 6: 3 / 16.6 * (4 + 0.1 * 1.5) = 0.75, and half of the step before
+      EXPECT_FLOAT_EQ(p[0], 1.5F - 0.5F * 1.25F);
+      EXPECT_FLOAT_EQ(p[8], p[0]);
+    }
+  }
+}
+
+TEST(OptimizerRanges, WithoutANormTheLocalRateIsOne) {
+  const auto queue = kernels::open_backend({});
+  optimizer opt{{.name = "lars", .lr = 0.5},
+                *queue,
+                32,
+                {{{0, 16}, slot_kind::trained, true, 1, true}, {{16, 32}, slot_kind::trained, true, 1, true}}};
+  std::vector<float> p(32, 0.0F), g(32, 4.0F);
+  std::fill(p.begin() + 16, p.end(), 3.0F);
+  std::fill(g.begin() + 16, g.end(), 0.0F);
+  opt.apply(std::vector<kernels::term>{{g.data(), 1}}, p.data(), p.data(), 0.5);
+  EXPECT_FLOAT_EQ(p[0], -2) << "it begins at zero";
+  EXPECT_FLOAT_EQ(p[16], 3);
+}
+
 TEST(OptimizerRanges, AStatisticBecomesTheMeanOfThePushesWhateverTheOptimizer) {
   const auto queue = kernels::open_backend({});
   optimizer opt{{.name = "adamw", .lr = 0.5, .weight_decay = 0.1}, *queue, 16, {{{0, 16}, slot_kind::statistic}}};
@@ -276,7 +322,10 @@ TEST(ChosenSlots, DecayMayBeOfMatricesAlone) {
   ASSERT_TRUE(choose_slots(layout, {.weight_decay_on = "matrices"}));
   EXPECT_TRUE(layout.slots[0].decay);
   EXPECT_FALSE(layout.slots[1].decay);
+  ASSERT_TRUE(choose_slots(layout, {.name = "lars"}));
+  EXPECT_TRUE(layout.slots[0].own_rate && !layout.slots[1].own_rate && layout.slots[3].own_rate);
   ASSERT_TRUE(choose_slots(layout, {}));
+  EXPECT_FALSE(layout.slots[0].own_rate);
   EXPECT_TRUE(layout.slots[1].decay);
 }
 

@@ -12,8 +12,10 @@ namespace {
 
 /// A step on differences takes them as they are.
 std::vector<update_range> unscaled(std::vector<update_range> ranges) {
-  for (auto& range : ranges)
+  for (auto& range : ranges) {
     range.lr_scale = 1;
+    range.own_rate = false;
+  }
   return ranges;
 }
 

@@ -94,7 +94,7 @@ void replica::step(const kernels::buffer& gradient, const local_update& how) {
 void replica::step_with_velocity(const std::vector<kernels::term>& slope, const local_update& how) {
   const auto& point = ahead_ ? ahead_ : own_;
   auto moved = fresh(), next = fresh();
-  for (const auto& [where, kind, decay, lr_scale] : ranges_) {
+  for (const auto& [where, kind, decay, lr_scale, own_rate] : ranges_) {
     const auto add = [&, begin = where.begin, count = where.size()](const std::vector<kernels::term>& terms,
                                                                     kernels::buffer& to) {
       queue_.enqueue(kernels::weighted_sum{.terms = from(begin, terms), .y = to.as<float>() + begin, .count = count});

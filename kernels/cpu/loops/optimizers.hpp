@@ -25,6 +25,7 @@ inline void for_blocks(std::span<const term> terms, const float* p, float* p_out
 
 void run(const sgd& args) {
   const float lr = args.lr_scale * args.step_scalars[scalar_lr], momentum = args.momentum, decay = args.weight_decay;
+  const float rate = args.rate ? *args.rate : 1.0F;
   const auto step_with = [&](auto with_momentum, auto nesterov) {
     for_blocks(args.terms, args.p, args.p_out, args.count,
                [=](std::int64_t begin, std::int64_t count, const float* gradient, float* out) {
@@ -32,7 +33,7 @@ void run(const sgd& args) {
                  float* velocity = args.velocity + (with_momentum() ? begin : 0);
 #pragma GCC ivdep
                  for (std::int64_t i = 0; i < count; ++i) {
-                   const float g = mul_add(decay, p[i], gradient[i]);
+                   const float g = rate * mul_add(decay, p[i], gradient[i]);
                    float step = g;
                    if constexpr (with_momentum()) {
                      const float v = mul_add(momentum, velocity[i], g);
@@ -49,6 +50,18 @@ void run(const sgd& args) {
     step_with([] { return true; }, [] { return true; });
   else
     step_with([] { return true; }, [] { return false; });
+}
+
+void run(const lars_rate& op) {
+  double g = 0, p = 0;
+  for (std::int64_t b = 0; b < op.blocks; ++b) {
+    g += op.g_squares[b];
+    p += op.p_squares[b];
+  }
+  g = __builtin_sqrt(g);
+  p = __builtin_sqrt(p);
+  const double trust = op.trust, decay = op.weight_decay;
+  *op.rate = g > 0 && p > 0 ? static_cast<float>(trust * p / (g + decay * p)) : 1.0F;
 }
 
 void run(const adamw& args) {

@@ -38,7 +38,7 @@ using loop_table =
                   max_pool, max_pool_backward, avg_pool, avg_pool_backward, softmax_cross_entropy, mean_squared_error,
                   sigmoid_cross_entropy, embedding, embedding_backward, with_scratch<attention>, with_scratch<attention_backward>,
                   rotary, with_scratch<lstm>, with_scratch<lstm_backward>, with_scratch<gru>, with_scratch<gru_backward>, sgd,
-                  adamw, delay_compensate, soft_threshold>;
+                  lars_rate, adamw, delay_compensate, soft_threshold>;
 
 namespace loops_baseline {
 extern const loop_table table;
