@@ -17,9 +17,6 @@
 
 namespace troupe::actors {
 
-/// Of a tensor on a lane: the unit of sending.
-inline constexpr std::int64_t partition_bytes = 1 << 20;
-
 struct compute_spec {
   std::string device = "cpu"; ///< "cpu" | "cuda" | "cuda:N"
   int threads = 1;            ///< per compute actor
@@ -27,6 +24,14 @@ struct compute_spec {
   std::string shard_device = "cpu";
   std::string recompute = "none"; ///< "none" | "blocks": plan::options::recompute
   bool recomputes() const { return recompute == "blocks"; }
+};
+
+/// How tensors go over lanes. No bit of a result depends on it.
+struct exchange_spec {
+  std::int64_t partition_kib = 1024; ///< the unit of sending
+  std::string order = "layers";      ///< which goes first of what waits in a lane: "layers" | "ready": what came first
+  bool overlap = true;               ///< what backward has finished leaves while it goes on
+  std::int64_t partition_bytes() const { return partition_kib << 10; }
 };
 
 enum class placement : std::uint8_t {
@@ -86,6 +91,7 @@ struct job {
   compute_spec compute;
   protocols::protocol_spec protocol;
   cluster_spec cluster;
+  exchange_spec exchange;
   evaluate_spec evaluate;
   protocols::stop_spec stop;
   checkpoint_spec checkpoint;

@@ -72,18 +72,18 @@ public:
 
 private:
   static double bytes_of(flat_range range) { return static_cast<double>(range.size()) * sizeof(float); }
-  static double frames_of(flat_range range, std::int64_t partition = actors::partition_bytes) {
-    return static_cast<double>(cut_into_partitions(range, partition).size());
+  double frames_of(flat_range range) const {
+    return static_cast<double>(cut_into_partitions(range, job_.exchange.partition_bytes()).size());
   }
   static constexpr wire::range some{0, 16};
 
-  static double push_of(flat_range range) {
+  double push_of(flat_range range) const {
     return bytes_of(range) + frames_of(range) * head_bytes(wire::push_part{{}, {}, {}, some}) + head_bytes(wire::push_end{});
   }
-  static double sum_of(flat_range range) {
+  double sum_of(flat_range range) const {
     return bytes_of(range) + frames_of(range) * head_bytes(wire::partial_part{{}, {}, {}, some});
   }
-  static double parameters_of(flat_range range, std::size_t workers) {
+  double parameters_of(flat_range range, std::size_t workers) const {
     const wire::params_part head{std::vector<protocols::worker_id>(workers), {}, {}, some};
     return bytes_of(range) + frames_of(range) * head_bytes(head);
   }

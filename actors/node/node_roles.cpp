@@ -65,6 +65,7 @@ worker_setup working(const job& what, const protocols::protocol& runs, protocols
   out.keeps_own = runs.decentralized;
   out.machine = runs.make_worker(what.protocol, self, what.seed);
   out.keeps_push = what.cluster.replicas > 1;
+  out.overlaps = what.exchange.overlap;
   out.keeps_momentum = what.checkpoint.enabled() && workers_keep_momentum(what, runs);
   return out;
 }
@@ -80,13 +81,12 @@ evaluator_setup evaluating(const data_pair& data, const job& what, std::shared_p
 }
 
 /// Who takes this worker's pushes, and in what partitions, when some aggregators are gone.
-auto targets_of(const protocols::tree_shape& shape, protocols::worker_id worker, const std::vector<flat_range>& shards) {
-  return [=](const std::set<protocols::holder_id>& gone) {
+auto targets_of(const job& what, protocols::worker_id worker, const std::vector<flat_range>& shards) {
+  return [=, shape = what.shape(), bytes = what.exchange.partition_bytes()](const std::set<protocols::holder_id>& gone) {
     std::vector<push_target> out;
     for (const auto holder : protocols::takers_of(protocols::holder_tree(shape, gone), worker)) {
       const bool shard = holder.value < shards.size();
-      out.push_back(
-          {holder, cut_into_partitions(shard ? shards[holder.value] : flat_range{0, shards.back().end}, partition_bytes)});
+      out.push_back({holder, cut_into_partitions(shard ? shards[holder.value] : flat_range{0, shards.back().end}, bytes)});
     }
     return out;
   };
@@ -110,7 +110,7 @@ shard_setup sharding(const job& what, const protocols::protocol& runs, const pro
   out.range = range;
   out.alone = what.cluster.shards == 1;
   out.shards = what.cluster.shards;
-  out.partitions = cut_into_partitions(range, partition_bytes);
+  out.partitions = cut_into_partitions(range, what.exchange.partition_bytes());
   out.optimizer = what.optimizer;
   out.per_push = runs.per_push;
   out.checkpoints = what.checkpoint.dir;
@@ -124,9 +124,9 @@ aggregator_setup aggregating(const job& what, const protocols::holder_place& pla
   aggregator_setup out;
   out.place = place;
   out.floats = shards.back().end;
-  out.partitions = cut_into_partitions({0, out.floats}, partition_bytes);
+  out.partitions = cut_into_partitions({0, out.floats}, what.exchange.partition_bytes());
   for (const auto& each : shards)
-    out.shard_partitions.push_back(cut_into_partitions(each, partition_bytes));
+    out.shard_partitions.push_back(cut_into_partitions(each, what.exchange.partition_bytes()));
   if (what.protocol.fan_in != protocols::fan_in_of_nodes) // else those that push to it are on its host
     out.link = what.inject.link;
   return out;
@@ -187,6 +187,10 @@ std::function<bool(protocols::worker_id)> who_is_behind(const job_places& places
         return lane.queued_bytes > std::min<std::uint64_t>(most, lane.credit_bytes);
     return true;
   };
+}
+
+proxy_target far(const job& what, const std::shared_ptr<net::lane_hub>& hub, std::uint32_t node) {
+  return {hub, net::node_id{node}, what.exchange.partition_bytes(), what.exchange.order == "layers"};
 }
 
 first_parameters first_of(const job& what, const model& net) {
@@ -333,7 +337,7 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
   auto setup = working(job_, protocol_, {id, protocols::incarnation{incarnation}}, loaded_.data.train->size());
   setup.net = net_;
-  auto targets = targets_of(job_.shape(), id, shard_ranges_);
+  auto targets = targets_of(job_, id, shard_ranges_);
   setup.targets = targets({});
   if (!protocols::is_flat(job_.shape()))
     setup.targets_without = std::move(targets);
@@ -423,16 +427,15 @@ void node_job::restart_evaluator() {
 holder_actor node_job::proxy_of(const role_place& holder) {
   auto& proxy = proxies_[{holder.node, holder.index}];
   if (!proxy)
-    proxy = self_->spawn<holder_proxy_impl>(proxy_target{hub_, net::node_id{holder.node}}, protocols::holder_id{holder.index});
+    proxy = self_->spawn<holder_proxy_impl>(far(job_, hub_, holder.node), protocols::holder_id{holder.index});
   return proxy;
 }
 
 /// Local roles directly, remote ones by proxies: the roles cannot tell the difference.
 void node_job::introduce() {
-  const auto far = [this](std::uint32_t node) { return proxy_target{hub_, net::node_id{node}}; };
   auto peers = std::make_shared<role_peers>(introduced(
       places_, number_, roles_, [this](const role_place& at) { return proxy_of(at); },
-      [&](std::uint32_t node) { return self_->spawn<params_proxy_impl>(far(node)); }));
+      [&](std::uint32_t node) { return self_->spawn<params_proxy_impl>(far(job_, hub_, node)); }));
   // Only on the host: from a device, parameters must be copied to the workers anyway.
   if (job_.compute.device == "cpu" && job_.compute.shard_device == "cpu")
     peers->receive_buffers = receive_buffers_;

@@ -16,18 +16,19 @@ flat_range flat(const wire::range& r) {
   return {r.begin, r.end};
 }
 
-/// Small messages first, then partitions in layer order, because the first layers are needed first (ByteScheduler, SOSP 2019).
+/// Small messages first.
 constexpr int small_message = 0;
-int priority_of(const wire::range& where) {
-  return 1 + static_cast<int>(where.begin >> 16);
-}
 /// The same for all partitions of a replica, so that a sender's replicas arrive one after the other.
 constexpr int replica_priority = std::numeric_limits<int>::max();
-constexpr std::int64_t replica_partition_bytes = 1 << 20;
 /// A copy of a shard is in nobody's way.
 constexpr int copy_priority = replica_priority;
 
 } // namespace
+
+/// Partitions in layer order, because the first layers are needed first (ByteScheduler, SOSP 2019).
+int proxy_target::priority_of(const wire::range& where) const {
+  return 1 + (by_layers ? static_cast<int>(where.begin >> 16) : 0);
+}
 
 void lane_router::add(protocols::worker_id id, params_actor actor, std::shared_ptr<params_assembler> receive_buffers,
                       std::shared_ptr<peer_assembler> peers) {
@@ -187,8 +188,7 @@ holder_actor::behavior_type holder_proxy_state::make_behavior() {
   return {
       [this](wire::push_part& head, const kernels::buffer& payload) {
         head.to = remote_;
-        auto priority = priority_of(head.where);
-        target_.hub->send(target_.node, head, payload, priority);
+        target_.hub->send(target_.node, head, payload, target_.priority_of(head.where));
       },
       [this](wire::push_end& end) {
         end.to = remote_;
@@ -196,7 +196,7 @@ holder_actor::behavior_type holder_proxy_state::make_behavior() {
       },
       [this](wire::partial_part& head, const kernels::buffer& payload) {
         head.to = remote_;
-        target_.hub->send(target_.node, head, payload, priority_of(head.where));
+        target_.hub->send(target_.node, head, payload, target_.priority_of(head.where));
       },
       [this](const protocols::arrival& msg) {
         target_.hub->send(target_.node, wire::addressed<protocols::arrival>{remote_, msg}, {}, small_message);
@@ -236,13 +236,13 @@ holder_actor::behavior_type holder_proxy_state::make_behavior() {
 params_actor::behavior_type params_proxy_state::make_behavior() {
   return {
       [this](const wire::params_part& head, const kernels::buffer& payload) {
-        target_.hub->send(target_.node, head, payload, priority_of(head.where));
+        target_.hub->send(target_.node, head, payload, target_.priority_of(head.where));
       },
       [this](wire::peer_part& head, const kernels::buffer& payload) {
         const auto whole = flat(head.where);
         if (whole.size() == 0)
           target_.hub->send(target_.node, head, {}, replica_priority);
-        for (auto part : cut_into_partitions(whole, replica_partition_bytes)) {
+        for (auto part : cut_into_partitions(whole, target_.partition_bytes)) {
           head.where = {part.begin, part.end};
           target_.hub->send(target_.node, head,
                             payload.slice(static_cast<std::size_t>(part.begin - whole.begin) * sizeof(float),

@@ -84,6 +84,9 @@ private:
 struct proxy_target {
   std::shared_ptr<net::lane_hub> hub;
   net::node_id node;
+  std::int64_t partition_bytes = 1 << 20; ///< of replicas; all else is cut by its sender
+  bool by_layers = true;                  ///< those of the first layers first; false: as they come
+  int priority_of(const wire::range& where) const;
 };
 
 /// A remote shard or aggregator as a local actor.

@@ -142,6 +142,17 @@ void add_protocol(key_list& keys, const actors::extensions& added) {
              "workers or aggregators under one aggregator; node: one for the workers of each node; 0: no aggregators");
 }
 
+void add_exchange(key_list& keys) {
+  const std::string s = "exchange";
+  TROUPE_KEY(s, "partition_kib", (integer{16, 32768}), job.exchange.partition_kib,
+             "gradients and parameters travel in parts of at most so many KiB");
+  TROUPE_KEY(
+      s, "order", (text{{"layers", "ready"}, {}}), job.exchange.order,
+      "which part goes first of those that wait for a lane; layers: that of the first layer; ready: the one that came first");
+  TROUPE_KEY(s, "overlap", boolean{}, job.exchange.overlap,
+             "a part of a gradient leaves while backward goes on; false: when the whole gradient is there");
+}
+
 void add_cluster(key_list& keys) {
   const std::string s = "cluster";
   TROUPE_KEY(s, "nodes", (integer{1, 1024}), job.cluster.nodes, "processes, the one that runs the job included");
@@ -218,6 +229,7 @@ std::vector<key_info<loaded_job>> job_keys(const actors::extensions& added) {
   add_compute(keys);
   add_protocol(keys, added);
   add_cluster(keys);
+  add_exchange(keys);
   add_ends(keys);
   add_checkpoint(keys);
   add_inject_keys(keys);

@@ -83,6 +83,14 @@ TEST_F(LaneRouter, BeforeThePlacesAreKnownNothingIsRefused) {
   EXPECT_FALSE(early.fault_of(net::node_id{3}, wire::params_part{{{0}}, {9}, {}, some}));
 }
 
+TEST(ProxyTarget, PartitionsGoByLayersOrAsTheyCome) {
+  const wire::range first{0, 16}, last{1 << 20, (1 << 20) + 16};
+  const proxy_target by_layers{.hub = nullptr, .node = {}}, as_they_come{.hub = nullptr, .node = {}, .by_layers = false};
+  EXPECT_LT(by_layers.priority_of(first), by_layers.priority_of(last));
+  EXPECT_EQ(as_they_come.priority_of(first), as_they_come.priority_of(last));
+  EXPECT_GT(as_they_come.priority_of(first), 0) << "after small messages";
+}
+
 // -- parameters for several workers of a node
 
 using deliveries = std::vector<std::pair<wire::params_part, kernels::buffer>>;

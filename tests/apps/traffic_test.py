@@ -111,7 +111,26 @@ class Bytes(TrafficTest):
         self.assertEqual(self.expected(arguments)["lessened_by"]["key"], "protocol.fan_in")
 
 
+class Exchange(TrafficTest):
+    def test_parts_of_another_size_cost_their_frames(self):
+        for protocol, placement in (("sync", "two"), ("gossip", "apart, colocated")):
+            with self.subTest(protocol):
+                small = self.expect_what_check_says(protocol, placement, 20, "--set", "exchange.partition_kib=16", "--set", "inject.step_ms=20")
+                plain = self.expect_what_check_says(protocol, placement, 20, "--set", "inject.step_ms=20")
+                self.assertGreater(small["bytes_sent"], plain["bytes_sent"])
+
+    def test_no_bit_depends_on_how_tensors_travel(self):
+        digests = {self.run_job(*PLACEMENTS["two"], "--set", "stop.steps=20", *sets, job=JOB)["weights_digest"]
+                   for sets in ([], ["--set", "exchange.partition_kib=16"], ["--set", "exchange.partition_kib=16", "--set", "exchange.order=ready"],
+                                ["--set", "exchange.overlap=false"])}
+        self.assertEqual(len(digests), 1, digests)
+
+
 class Overlap(TrafficTest):
+    def test_a_push_that_waits_for_its_backward_hides_nothing(self):
+        ran = self.run_job("--nodes", "2", "--set", "stop.steps=20", "--set", "exchange.overlap=false", "--set", "exchange.partition_kib=64", job=JOB)
+        self.assertEqual(ran["overlap"], 0)
+
     def test_pushes_that_leave_during_backward_are_partly_hidden(self):
         """Partitions of this model: the last layers' leave first."""
         wide = JOB.replace("linear 256 relu", "linear 512 relu\", \"linear 2048 relu\", \"linear 512 relu")

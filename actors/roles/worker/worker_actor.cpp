@@ -170,6 +170,8 @@ void worker_state::begin(const protocols::compute& request, const protocols::pla
     find_partitions_of_slots();
   }
   step_.request = request;
+  if (!setup_.overlaps)
+    step_.request.stream_as.reset();
   if (own != nullptr) {
     const auto epochs = static_cast<double>(request.position) / static_cast<double>(setup_.data_size);
     const auto lr = plan.lr_scale * learning_rate(setup_.optimizer, epochs, static_cast<int>(plan.workers.size()));
