@@ -3,35 +3,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 
+#include "kernels/form.hpp"
 #include "kernels/random_key.hpp"
 
 namespace troupe::kernels {
-
-/// What an element becomes. n elements take, rounded up to 8 bytes:
-///
-/// | | bytes | an element x |
-/// | --- | --- | --- |
-/// | fp32 | 4 n | itself |
-/// | fp16 | 2 n | nearest, ties to even; beyond 65504: that |
-/// | bf16 | 2 n | nearest, ties to even; beyond the largest: that |
-/// | int8 | n + 4 for each block of 256 | floor(x / s + u) s; s = largest of the block / 127, u uniform in [0, 1) (Alistarh et
-/// al. 2017) | | int4 | n / 2 + 4 for each block of 256 | the same, of 7 | | onebit | n / 8 + 8 for each block of 512 | the mean
-/// of those of its block with its sign (Seide et al. 2014) |
-///
-/// Blocks begin at multiples of their length in the job's flat array; a range that cuts one has a block of the rest. So a range
-/// that is cut between blocks is encoded to the same numbers.
-enum class form : std::uint8_t { fp32, fp16, bf16, int8, int4, onebit };
-
-/// A range of the flat array: [begin, begin + count). `begin` is even.
-struct coded_range {
-  std::int64_t begin = 0, count = 0;
-};
-
-/// Follows from form and range, so that a receiver knows it beforehand.
-std::size_t encoded_bytes(form as, const coded_range& where);
 
 /// Encodes the range's values. False, and all of it zeros, if one is not finite. `key` names the uniform numbers of int8 and
 /// int4, by an element's place in the flat array. `out` has encoded_bytes().

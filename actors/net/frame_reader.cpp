@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "kernels/assert.hpp"
+#include "kernels/codec.hpp"
 
 namespace troupe::actors::net {
 namespace {
@@ -100,6 +101,11 @@ frame_reader::step frame_reader::finish_payload(sink& to) {
   begin_ += here;
   if (payload_end_ < payload_.bytes())
     return step::need_more;
+  if (const auto* push = std::get_if<wire::push_part>(&*message_);
+      push != nullptr && !kernels::is_sound(push->as, push->where.elements(), payload_.span<const std::byte>())) {
+    fault_ = fmt::format("a scale of elements encoded as {} is not finite", kernels::name_of(push->as));
+    return step::stop;
+  }
   position_ += frame_bytes_;
   wire::content body = *std::move(message_);
   message_.reset();

@@ -147,6 +147,8 @@ kernels::buffer lane_router::place(net::node_id from, const wire::message& head,
             return {};
           },
           [this](const wire::push_part& m) -> kernels::buffer {
+            if (m.as != kernels::form::fp32) // its holder decodes it to there
+              return {};
             auto role = find(m.to);
             return role.receive_buffers.pushes ? role.receive_buffers.pushes->place(m.id, flat(m.where)) : kernels::buffer{};
           },

@@ -37,6 +37,9 @@ public:
         [upload = device_->upload](const kernels::buffer& to, const kernels::buffer& from) { upload(to, from, false); });
   }
 
+  /// Host memory to make a partition in that `add` is then given; empty when it does not fit.
+  kernels::buffer place(const Key& key, flat_range where) { return receive_buffers_->place(key, where); }
+
   /// Adds a partition; false if it was refused.
   bool add(const Key& key, flat_range where, const kernels::buffer& payload) {
     if (!receive_buffers_->add(key, where, payload))

@@ -66,6 +66,8 @@ fault check(const step_rule& s) {
 }
 
 fault check(const push_part& m) {
+  if (static_cast<std::size_t>(m.as) >= kernels::form_names.size())
+    return fmt::format("elements of the unknown form {}; there are {}", static_cast<unsigned>(m.as), kernels::form_names.size());
   return check(m.where);
 }
 fault check(const push_end& m) {

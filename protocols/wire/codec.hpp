@@ -17,7 +17,7 @@
 namespace troupe::protocols::wire {
 
 // lane.capnp says what these mean.
-inline constexpr std::uint16_t protocol_version = 6;
+inline constexpr std::uint16_t protocol_version = 7;
 inline constexpr std::size_t max_head_bytes = 64U << 10U;
 inline constexpr std::size_t max_hello_bytes = 510 * 8;
 inline constexpr std::size_t max_listed_workers = 2048;
@@ -65,7 +65,7 @@ struct decoded {
   friend bool operator==(const decoded&, const decoded&) = default;
 };
 
-/// Bytes of the payload that goes with a message: those of its range, or 0.
+/// Bytes of the payload that goes with a message: those of its range, in its form, or 0.
 std::size_t payload_bytes(const message& msg);
 
 /// A frame ready for a gathered write: `head`, then `payload`.

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/form.hpp"
 #include "protocols/message.hpp"
 
 namespace troupe::protocols::wire {
@@ -14,14 +15,17 @@ namespace troupe::protocols::wire {
 struct range {
   std::int64_t begin = 0, end = 0;
   friend auto operator<=>(const range&, const range&) = default;
+
+  kernels::coded_range elements() const { return {begin, end - begin}; }
 };
 
-/// One partition of a push; the payload is the range's floats. Parts come before their `push_end`.
+/// One partition of a push; the payload is the range's elements, in this form. Parts come before their `push_end`.
 struct push_part {
   holder_id to;
   plan_epoch epoch;
   push_id id;
   range where;
+  kernels::form as = kernels::form::fp32;
   friend bool operator==(const push_part&, const push_part&) = default;
 };
 /// The trailer of a push (its gradient is 0): complete once `parts` partitions have come.

@@ -132,9 +132,10 @@ void put(schema::PushPart::Builder to, const push_part& m) {
   to.setEpoch(m.epoch.value);
   put(to.initId(), m.id);
   put(to.initWhere(), m.where);
+  to.setForm(static_cast<std::uint8_t>(m.as));
 }
 push_part get(schema::PushPart::Reader from) {
-  return {{from.getTo()}, {from.getEpoch()}, get(from.getId()), get(from.getWhere())};
+  return {{from.getTo()}, {from.getEpoch()}, get(from.getId()), get(from.getWhere()), static_cast<kernels::form>(from.getForm())};
 }
 
 void put(schema::PushEnd::Builder to, const push_end& m) {

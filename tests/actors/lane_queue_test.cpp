@@ -151,6 +151,18 @@ std::vector<std::pair<wire::range, std::span<const std::byte>>> partitions(std::
   return out;
 }
 
+TEST(SendQueue, WhatIsEncodedIsNotCut) {
+  send_queue queue(64U << 10U);
+  queue.cut_at(64U << 10U);
+  const wire::message head = wire::push_part{{0}, {1}, {{0}, {0}, {1}}, {0, 1 << 18}, kernels::form::int8};
+  auto payload = test::make_buffer(wire::payload_bytes(head));
+  std::ranges::fill(payload.span<std::byte>(), std::byte{0});
+  queue.push(0, {*wire::encode(head, payload.span<const std::byte>()), payload});
+  const auto pieces = partitions(queue.gather());
+  ASSERT_EQ(pieces.size(), 1U);
+  EXPECT_EQ(pieces.front().first, (wire::range{0, 1 << 18}));
+}
+
 TEST(SendQueue, AnUrgentFrameWaitsForOnePieceOfAPartition) {
   send_queue queue(64U << 10U);
   queue.cut_at(64U << 10U);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <random>
 
 #include "tests/actors/lane_harness.hpp"
@@ -74,6 +75,26 @@ TEST_P(Reads, GiveTheSameFrames) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Reads, testing::Values(1, 7, 8, 100, 4096, 1U << 20U));
+
+TEST(FrameReader, AScaleThatIsNoNumberEndsTheReading) {
+  const wire::message head = wire::push_part{{0}, {1}, {{0}, {0}, {7}}, {0, 512}, kernels::form::int8};
+  const std::size_t scales = 2 * sizeof(float), bytes = wire::payload_bytes(head);
+  for (const bool bad : {false, true}) {
+    auto payload = test::make_buffer(bytes); // any elements are good
+    std::fill_n(payload.as<float>(), scales / sizeof(float), 0.5F);
+    if (bad)
+      payload.as<float>()[1] = std::numeric_limits<float>::quiet_NaN();
+    const auto frame = wire::encode(head, payload.span<const std::byte>());
+    std::vector<std::byte> stream(frame->head_bytes().begin(), frame->head_bytes().end());
+    stream.insert(stream.end(), frame->payload.begin(), frame->payload.end());
+    frame_reader reader({});
+    collector got;
+    const auto fault = feed(reader, got, stream, [] { return std::size_t{100}; });
+    EXPECT_EQ(fault.value_or("no fault"),
+              bad ? "a scale of elements encoded as int8 is not finite (frame at byte 0)" : "no fault");
+    EXPECT_EQ(got.clocks.size(), bad ? 0U : 1U);
+  }
+}
 
 TEST(FrameReader, RandomReadsGiveTheSameFrames) {
   const auto bytes = stream();

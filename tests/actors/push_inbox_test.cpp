@@ -2,7 +2,9 @@
 // A push is complete at its trailer and its last part, whichever comes last, and counts once.
 #include "actors/roles/holder/push_inbox.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -20,6 +22,10 @@ constexpr flat_range whole{0, 64}, left{0, 32}, right{32, 64};
 kernels::buffer floats(std::size_t bytes) {
   auto block = std::make_shared<std::vector<float>>(bytes / sizeof(float));
   return {block, block->data(), bytes};
+}
+
+kernels::buffer zeros(std::size_t bytes) {
+  return floats(bytes);
 }
 
 push_id id(std::uint32_t worker, std::uint64_t clock, std::uint32_t incarnation = 0) {
@@ -57,6 +63,44 @@ TEST_F(PushInbox, APushIsCompleteAtItsTrailer) {
   EXPECT_EQ(done->message.samples, 16);
   EXPECT_EQ(done->bytes(), 64 * sizeof(float));
   EXPECT_FALSE(holds(id(3, 1)));
+}
+
+TEST_F(PushInbox, AnEncodedPartIsDecodedToItsPlace) {
+  const std::vector<float> values{1, -2, 3, -4, 0.5F};
+  std::vector<float> all(32, 0.25F);
+  std::ranges::copy(values, all.begin());
+  for (const auto form : {kernels::form::fp16, kernels::form::int8, kernels::form::onebit}) {
+    const auto of = id(3, 1 + static_cast<std::uint64_t>(form));
+    wire::push_part head{{}, {1}, of, {right.begin, right.end}, form};
+    auto codes = floats(kernels::encoded_bytes(form, head.where.elements()));
+    kernels::encode(form, head.where.elements(), {.seed = 5}, all, codes.span<std::byte>());
+    std::vector<float> wanted(32);
+    kernels::decode(form, head.where.elements(), codes.span<const std::byte>(), wanted);
+    part(of, left);
+    EXPECT_FALSE(inbox.add(head, codes));
+    const auto done = trailer(of);
+    ASSERT_TRUE(done);
+    EXPECT_EQ(std::vector<float>(done->tensor->as<float>() + 32, done->tensor->as<float>() + 64), wanted);
+  }
+}
+
+TEST_F(PushInbox, ACodedPushHasTheBytesThatWereSent) {
+  wire::push_part head{{}, {1}, id(3, 1), {whole.begin, whole.end}, kernels::form::int8};
+  EXPECT_FALSE(inbox.add(head, zeros(kernels::encoded_bytes(head.as, head.where.elements()))));
+  const auto done = trailer(id(3, 1), 1);
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->bytes(), 72U) << "a scale, 64 elements, and up to a multiple of 8";
+  EXPECT_EQ(done->tensor->bytes(), 64 * sizeof(float));
+}
+
+TEST_F(PushInbox, OfBytesThatAreNotOfTheirFormNothingIsDecoded) {
+  wire::push_part head{{}, {1}, id(3, 1), {whole.begin, whole.end}, kernels::form::onebit};
+  auto codes = zeros(kernels::encoded_bytes(head.as, head.where.elements()));
+  codes.as<float>()[1] = std::numeric_limits<float>::infinity();
+  EXPECT_FALSE(inbox.add(head, codes));
+  EXPECT_FALSE(inbox.add(head, zeros(codes.bytes() - 8)));
+  EXPECT_FALSE(holds(id(3, 1)));
+  EXPECT_FALSE(trailer(id(3, 1), 1));
 }
 
 TEST_F(PushInbox, ATrailerThatOvertookItsPartsWaitsForThem) {

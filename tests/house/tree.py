@@ -16,8 +16,8 @@ LAYERS = {
     "actors": ["kernels", "tensor", "protocols", "actors"],
     "apps": ["kernels", "tensor", "protocols", "actors", "apps"],
 }
-# Assertions are on for everybody, and need nothing.
-EVERYBODY_MAY_INCLUDE = {"kernels/assert.hpp"}
+# Assertions are on for everybody; who sizes a frame knows what forms a tensor has. They need nothing.
+EVERYBODY_MAY_INCLUDE = {"kernels/assert.hpp", "kernels/form.hpp"}
 
 # Third-party headers and who alone may include them; a layer's tests may include what the layer may.
 OWNERS = {

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/protocols/wire_samples.hpp"
@@ -102,6 +104,21 @@ TEST(CodecRules, PayloadHasTheSizeOfTheRange) {
   EXPECT_EQ(fault_of(part), "payload has 0 bytes, the message says 128");
   EXPECT_EQ(fault_of(message{addressed<drop_order>{}}, std::span(bytes).first(64)), "payload has 64 bytes, the message says 0");
   EXPECT_EQ(fault_of(part, std::span(bytes).subspan(4, 128)), "payload is not aligned to 8 bytes");
+}
+
+TEST(CodecRules, AnEncodedPayloadHasTheSizeOfItsForm) {
+  alignas(8) const std::byte bytes[1024]{};
+  using kernels::form;
+  const std::map<form, std::size_t> wanted{{form::fp32, 1024}, {form::fp16, 512}, {form::bf16, 512},
+                                           {form::int8, 264},  {form::int4, 136}, {form::onebit, 40}};
+  for (const auto& [as, size] : wanted) {
+    const message part = push_part{{0}, {0}, {}, {512, 768}, as};
+    EXPECT_EQ(payload_bytes(part), size) << kernels::name_of(as);
+    EXPECT_TRUE(encode(part, std::span(bytes).first(size)));
+    EXPECT_EQ(fault_of(part, std::span(bytes).first(size - 8)),
+              fmt::format("payload has {} bytes, the message says {}", size - 8, size));
+  }
+  EXPECT_EQ(fault_of(message{push_part{{0}, {0}, {}, {0, 32}, form{6}}}), "elements of the unknown form 6; there are 6");
 }
 
 TEST(CodecRules, NumbersThatSteerTheSumAreFinite) {

@@ -57,6 +57,7 @@ inline std::vector<sample> ordinary() {
       {"bye", bye{"no longer wanted", true}},
       {"beat", beat{}},
       {"push_part", message{push_part{{1}, {2}, some_push(), {32, 64}}}},
+      {"push_part_encoded", message{push_part{{1}, {2}, some_push(), {512, 2048}, kernels::form::onebit}}},
       {"push_end", message{push_end{{1}, whole_push(), 9}}},
       {"params_part", message{params_part{{{3}, {4}, evaluator}, {1}, {{2}, {41}, 43, 5248, 4, {}}, {16, 48}}}},
       {"partial_part", message{partial_part{{0}, {5}, {41}, {0, 32}, false, 12}}},

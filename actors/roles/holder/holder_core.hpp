@@ -49,7 +49,7 @@ public:
   /// The push, once it is complete.
   template <class Payload>
   std::optional<complete<protocols::push>> add(const wire::push_part& head, const Payload& payload) {
-    came.bytes += static_cast<std::uint64_t>(head.where.end - head.where.begin) * sizeof(float);
+    came.bytes += kernels::encoded_bytes(head.as, head.where.elements());
     return counted(inbox_.add(head, payload));
   }
   std::optional<complete<protocols::push>> add(const wire::push_end& end) { return counted(inbox_.add(end)); }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "actors/roles/tensor_inbox.hpp"
+#include "kernels/codec.hpp"
 #include "protocols/message.hpp"
 #include "protocols/wire/message.hpp"
 
@@ -20,14 +21,15 @@ template <class Message>
 struct complete {
   Message message;
   std::optional<kernels::buffer> tensor{};
+  std::optional<std::size_t> sent{}; ///< bytes of its parts as they were sent; none: the tensor's
 
-  std::size_t bytes() const { return tensor ? tensor->bytes() : 0; }
+  std::size_t bytes() const { return sent.value_or(tensor ? tensor->bytes() : 0); }
 };
 
 using push_assembler = assembler<protocols::push_id>;
 
-/// Joins the partitions and the trailer of each push, in any order (lanes send small messages first). Refuses a push whose clock
-/// is not newer than the newest complete one of the same incarnation: it has been counted.
+/// Joins the partitions and the trailer of each push, in any order (lanes send small messages first), and decodes those that are
+/// encoded. Refuses a push whose clock is not newer than the newest complete one of the same incarnation: it has been counted.
 class push_inbox {
 public:
   explicit push_inbox(tensor_inbox<protocols::push_id> parts) : parts_(std::move(parts)) {}
@@ -39,8 +41,10 @@ public:
       parts_.drop_if([&](const protocols::push_id& id) { return id == head.id; });
       return std::nullopt;
     }
-    if (!parts_.add(head.id, {head.where.begin, head.where.end}, payload))
+    if (!add_part(head, payload))
       return std::nullopt;
+    if (head.as != kernels::form::fp32)
+      sent_[head.id] += kernels::encoded_bytes(head.as, head.where.elements());
     return take(head.id);
   }
   std::optional<complete<protocols::push>> add(const protocols::wire::push_end& end) {
@@ -53,6 +57,7 @@ public:
   void drop(protocols::worker_id worker, protocols::incarnation incarnation) {
     auto of_the_dead = [&](const protocols::push_id& id) { return id.worker == worker && id.incarnation <= incarnation; };
     std::erase_if(trailers_, [&](const auto& item) { return of_the_dead(item.first); });
+    std::erase_if(sent_, [&](const auto& item) { return of_the_dead(item.first); });
     parts_.drop_if(of_the_dead);
     auto& newest = newest_[worker];
     newest = std::max(newest, {incarnation, last_clock});
@@ -71,6 +76,24 @@ private:
     return found != newest_.end() && std::pair{id.incarnation, id.clock} <= found->second;
   }
 
+  bool add_part(const protocols::wire::push_part& head, const device_tensor& payload) {
+    return parts_.add(head.id, {head.where.begin, head.where.end}, payload);
+  }
+  /// Of bytes that are not of the head's form, nothing is decoded.
+  bool add_part(const protocols::wire::push_part& head, const kernels::buffer& payload) {
+    const flat_range where{head.where.begin, head.where.end};
+    if (head.as == kernels::form::fp32)
+      return parts_.add(head.id, where, payload);
+    const auto range = head.where.elements();
+    if (!kernels::is_sound(head.as, range, payload.span<const std::byte>()))
+      return false;
+    const auto floats = parts_.place(head.id, where);
+    if (!floats)
+      return false;
+    kernels::decode(head.as, range, payload.span<const std::byte>(), floats.template span<float>());
+    return parts_.add(head.id, where, floats);
+  }
+
   std::optional<complete<protocols::push>> take(const protocols::push_id& id) {
     auto trailer = trailers_.find(id);
     if (trailer == trailers_.end())
@@ -82,12 +105,15 @@ private:
         return std::nullopt;
     }
     trailers_.erase(trailer);
+    if (const auto sent = sent_.extract(id))
+      done.sent = sent.mapped();
     newest_.insert_or_assign(id.worker, std::pair{id.incarnation, id.clock});
     return done;
   }
 
   tensor_inbox<protocols::push_id> parts_;
   std::map<protocols::push_id, protocols::wire::push_end> trailers_;
+  std::map<protocols::push_id, std::size_t> sent_; ///< bytes of the encoded parts that have come
   std::map<protocols::worker_id, std::pair<protocols::incarnation, protocols::clock_tick>> newest_;
 };
 
