@@ -95,6 +95,17 @@ std::string no_statistics(const job& job, const parameter_layout& layout, const 
   return "";
 }
 
+/// Why the job's pushes cannot be encoded as it says: a block of int8, int4 or onebit may mix what a statistic moves by with
+/// numbers that are far larger, and a variance must not become negative. Empty: they can.
+std::string no_blocks(const job& job, const parameter_layout& layout) {
+  const auto slot = std::ranges::find(layout.slots, slot_kind::statistic, &parameter_slot::kind);
+  if (slot == layout.slots.end() || kernels::block_of(job.codec.form()) == 1)
+    return "";
+  return fmt::format("{} is a running mean or variance, and codec.push = \"{}\" rounds it by the largest number near it; take "
+                     "\"groupnorm\" or \"layernorm\" instead of a batch norm, or codec.push = \"fp16\" or \"bf16\"",
+                     slot->name, job.codec.push);
+}
+
 } // namespace
 
 std::vector<model_kind> model_kinds(const extensions& added) {
@@ -176,8 +187,9 @@ result<model> build_model(const job& job, const data_format& data, const extensi
     if (auto ok = choose_slots(made->layout(), job.optimizer); !ok)
       return ok.error();
   if (made)
-    if (auto why = no_statistics(job, made->layout(), added); !why.empty())
-      return error{errc::bad_model, std::move(why)};
+    for (auto why : {no_statistics(job, made->layout(), added), no_blocks(job, made->layout())})
+      if (!why.empty())
+        return error{errc::bad_model, std::move(why)};
   return made;
 }
 

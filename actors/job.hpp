@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "kernels/form.hpp"
 #include "protocols/emulate/inject.hpp"
 #include "protocols/place.hpp"
 #include "protocols/spec.hpp"
 #include "tensor/data/data_set.hpp"
+#include "tensor/layout.hpp"
 #include "tensor/model.hpp"
 #include "tensor/optimizer.hpp"
 
@@ -69,6 +71,16 @@ struct checkpoint_spec {
   bool enabled() const { return !dir.empty(); }
 };
 
+/// `[codec]`: what tensors become where they travel.
+struct codec_spec {
+  std::string push = "none"; ///< "none" or one of kernels::form_names; none is fp32
+  bool error_feedback = false;
+  kernels::form form() const { return kernels::form_named(push).value_or(kernels::form::fp32); }
+  bool encodes_pushes() const { return form() != kernels::form::fp32; }
+  /// Shards begin at multiples of so many floats, so that their number changes no block.
+  std::int64_t cut_unit() const { return std::max(flat_alignment, kernels::block_of(form())); }
+};
+
 /// `model.init`: every parameter starts at zero.
 inline constexpr const char* init_zeros = "zeros";
 
@@ -92,6 +104,7 @@ struct job {
   protocols::protocol_spec protocol;
   cluster_spec cluster;
   exchange_spec exchange;
+  codec_spec codec;
   evaluate_spec evaluate;
   protocols::stop_spec stop;
   checkpoint_spec checkpoint;

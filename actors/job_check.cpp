@@ -3,6 +3,7 @@
 #include "actors/job_check.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -68,6 +69,50 @@ std::string no_local_rates(const job& job, const extensions& added) {
   return "";
 }
 
+/// Why this protocol's pushes cannot be encoded as the job says; empty: they can.
+std::string no_codec(const codec_spec& codec, const protocols::protocol& runs) {
+  if (runs.decentralized)
+    return "sends no pushes: its workers send each other whole replicas";
+  if (runs.decodes)
+    return "adds up pushes with weights that change from round to round, which would enlarge what a codec loses";
+  if (!runs.pushes_parameters)
+    return "";
+  if (codec.form() == kernels::form::int4 || codec.form() == kernels::form::onebit)
+    return "pushes parameters, of which so few bits lose as much at the end as at the beginning; name fp16, bf16 or int8";
+  return "";
+}
+
+/// Likewise for the whole job, with the key that is wrong.
+std::optional<job_problem> codec_problem(const job& job, const extensions& added) {
+  if (!job.codec.encodes_pushes())
+    return {};
+  if (job.codec.error_feedback && job.checkpoint.enabled())
+    return job_problem{
+        "codec.error_feedback",
+        "codec.error_feedback does not go with checkpoint.dir, for what pushes have lost so far is in no checkpoint; "
+        "leave [checkpoint] out, or set codec.error_feedback = false"};
+  for (const auto& runs : protocols::planned_protocols(job.protocol, added.protocols)) {
+    const auto name = runs.name == job.protocol.name
+                          ? fmt::format("protocol.name = \"{}\", which", runs.name)
+                          : fmt::format("protocol.name = \"{}\" and its {}, which", job.protocol.name, runs.name);
+    if (const std::string why = no_codec(job.codec, runs); !why.empty())
+      return job_problem{"codec.push", fmt::format("codec.push = \"{}\" does not go with {} {}{}", job.codec.push, name, why,
+                                                   runs.pushes_parameters ? "" : "; leave it out")};
+    if (runs.pushes_parameters && job.codec.error_feedback)
+      return job_problem{"codec.error_feedback",
+                         fmt::format("codec.error_feedback does not go with {} pushes parameters: the next push has all of them "
+                                     "again, and needs nothing of the last; leave it out",
+                                     name)};
+    if (runs.per_push && !runs.pushes_parameters && job.optimizer.clip_norm > 0)
+      return job_problem{
+          "optimizer.clip_norm",
+          fmt::format("optimizer.clip_norm and codec.push do not go with {} clips each push by the norm that it had "
+                      "before it was encoded; leave one of them out",
+                      name)};
+  }
+  return {};
+}
+
 } // namespace
 
 std::vector<job_problem> check_job(const job& job, const extensions& added) {
@@ -86,6 +131,8 @@ std::vector<job_problem> check_job(const job& job, const extensions& added) {
     wrong.push_back({"cluster.replicas", why});
   if (const std::string why = no_local_rates(job, added); !why.empty())
     wrong.push_back({"optimizer.name", why});
+  if (auto why = codec_problem(job, added))
+    wrong.push_back(std::move(*why));
   return wrong;
 }
 

@@ -66,6 +66,11 @@ private:
       role.items.push_back({"gradient of a matrix", facts_.matrix});
   }
 
+  /// A push as it travels.
+  double encoded(kernels::form form) const {
+    return static_cast<double>(kernels::encoded_bytes(form, {0, static_cast<std::int64_t>(p_ / element_bytes)}));
+  }
+
   void workers() {
     role_memory w{"worker", job_.cluster.workers, job_.compute.device};
     const bool host = on_host(w.device);
@@ -85,6 +90,12 @@ private:
         w.items.push_back({"velocity, and the point ahead of the replica", 2 * p_});
       else
         optimizer_of(w, p_);
+    }
+    if (job_.codec.encodes_pushes()) {
+      const double codes = encoded(job_.codec.form());
+      w.items.push_back({"codes of a push", codes, host});
+      if (job_.codec.error_feedback)
+        w.items.push_back({"what codes lost", 2 * p_, host}); // and before the last push
     }
     if (keeps_.dual)
       w.items.push_back({"dual variable", 2 * p_}); // the old one is read while the new one is written
@@ -114,7 +125,7 @@ private:
       s.items.push_back({"outer optimizer", part});
     const auto first = tree_.front();
     const auto pushes = static_cast<double>(first.children.size() + first.workers.size());
-    if (!one_process() && !decentralized_) {
+    if ((!one_process() || job_.codec.encodes_pushes()) && !decentralized_) {
       s.items.push_back({"pushes of workers", pushes * part});
       if (!host)
         s.items.push_back({"pushes under way", pushes * part, false});
@@ -139,7 +150,7 @@ private:
       return;
     role_memory a{"aggregator", static_cast<std::uint32_t>(count), job_.compute.shard_device};
     a.items.push_back({"sum", p_});
-    if (!one_process())
+    if (!one_process() || job_.codec.encodes_pushes())
       a.items.push_back({"pushes of children", static_cast<double>(pushes) * p_});
     roles_.push_back(std::move(a));
   }

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 
 #include "actors/checkpoint/first_parameters.hpp"
 #include "actors/roles/gradient_norm.hpp"
 #include "actors/roles/holder/shard_step.hpp"
+#include "actors/roles/worker/push_encoder.hpp"
 #include "actors/roles/worker/replica.hpp"
 #include "apps/evaluation.hpp"
 #include "kernels/backend.hpp"
@@ -45,7 +47,8 @@ struct workshop {
   workshop(const actors::job& described_job, const model& network, const data_pair& both)
       : job(described_job), net(network), data(both),
         queue(kernels::open_backend({.device = "cpu", .threads = described_job.compute.threads})),
-        floats(network.layout().floats()), shards(cut_into_shards(floats, static_cast<int>(described_job.cluster.shards))),
+        floats(network.layout().floats()),
+        shards(cut_into_shards(floats, static_cast<int>(described_job.cluster.shards), described_job.codec.cut_unit())),
         source(job, net.layout()) {
     auto training = plan::compile(net, *queue,
                                   {.max_rows = job.data.batch,
@@ -91,7 +94,10 @@ public:
             assignment_for(shop.job.data, static_cast<int>(self.worker.value), static_cast<int>(shop.job.cluster.workers))),
         loader_(
             shop.data.train, shop.job.seed, [queue = shop.queue](std::size_t bytes) { return queue->allocate_host(bytes); },
-            assignment_) {}
+            assignment_) {
+    if (shop.job.codec.encodes_pushes())
+      encoder_.emplace(shop.job.codec, self.worker, shop.job.seed, shop.floats, shop.allocate());
+  }
 
   sim::gradient gradient_at(const sim::tensor& parameters, const sim::batch& minibatch) override {
     return compute(data_of(parameters), minibatch);
@@ -115,6 +121,14 @@ public:
   void dual(double rho) override { replica_.dual_step(anchor_, rho); }
   sim::tensor sum(std::span<const sim::operand> terms) override { return wrap(replica_.sum(resolve(terms))); }
   void forget_momentum() override { replica_.forget_momentum(); }
+
+  sim::tensor encoded(const protocols::push& head, const sim::tensor& pushed) override {
+    if (!encoder_ || !pushed)
+      return pushed;
+    encoder_->encode(head, {0, shop_.floats}, data_of(pushed).span<const float>());
+    encoder_->settle(head);
+    return wrap(encoder_->decoded());
+  }
 
 private:
   static std::vector<replica_term> resolve(std::span<const sim::operand> terms) {
@@ -199,6 +213,7 @@ private:
   kernels::buffer anchor_;
   sample_assignment assignment_;
   batch_loader loader_;
+  std::optional<actors::push_encoder> encoder_;
 };
 
 class model_shard final : public sim::shard_numerics {

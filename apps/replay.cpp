@@ -38,12 +38,20 @@ const Effect* first_effect(const protocols::worker_effects& effects) {
 class replayed_worker {
 public:
   replayed_worker(const protocols::protocol& chosen, const actors::job& job, protocols::member self, sim::numerics& maths)
-      : machine_(chosen.make_worker(job.protocol, self, job.seed)), maths_(maths.make_worker(self)) {}
+      : machine_(chosen.make_worker(job.protocol, self, job.seed)), maths_(maths.make_worker(self)),
+        feeds_back_(job.codec.error_feedback) {}
 
-  sim::tensor gradient(const protocols::plan& current, const protocols::round_record& round, const sim::tensor& parameters) {
+  /// As it was pushed under this name.
+  sim::tensor gradient(const protocols::push_id& as, const protocols::plan& current, const protocols::round_record& round,
+                       const sim::tensor& parameters) {
     if (heard_ != current.epoch)
       machine_->on(current);
     heard_ = current.epoch;
+    if (feeds_back_ && as.clock.value != ++pushes_)
+      throw std::runtime_error(
+          fmt::format("push {} of worker {}, life {}, is in no version, and what its code lost is in its next "
+                      "push; a run that leaves pushes out replays with codec.error_feedback = false only",
+                      pushes_, as.worker.value, as.incarnation.value));
     const protocols::version base{round.ver.value - 1};
     const auto effects = machine_->on(protocols::params{.epoch = current.epoch,
                                                         .ver = base,
@@ -62,12 +70,14 @@ public:
       throw std::runtime_error("its worker pushes no gradient in this round");
     if (!found.finite)
       throw std::runtime_error("its gradient is not finite");
-    return found.value;
+    return maths_->encoded({.id = as, .base = base}, found.value);
   }
 
 private:
   std::unique_ptr<protocols::worker> machine_;
   std::unique_ptr<sim::worker_numerics> maths_;
+  bool feeds_back_; ///< what the code of a push lost is in the next
+  std::uint64_t pushes_ = 0;
   protocols::plan_epoch heard_;
 };
 
@@ -95,7 +105,7 @@ public:
     const sim::tensor parameters = shard_->parameters();
     std::vector<sim::operand> sum;
     for (const auto& [id, weight] : round.contributions)
-      sum.push_back({.tensor = gradient_of({id.worker, id.incarnation}, current, round, parameters), .weight = weight});
+      sum.push_back({.tensor = gradient_of(id, current, round, parameters), .weight = weight});
     contributions += sum.size();
     if (job_.optimizer.clip_norm > 0 && !sum.empty()) {
       sum = {{.tensor = maths_->sum(sum)}};
@@ -108,14 +118,15 @@ public:
   std::uint64_t contributions = 0;
 
 private:
-  sim::tensor gradient_of(protocols::member who, const protocols::plan& current, const protocols::round_record& round,
+  sim::tensor gradient_of(const protocols::push_id& as, const protocols::plan& current, const protocols::round_record& round,
                           const sim::tensor& parameters) {
+    const protocols::member who{as.worker, as.incarnation};
     auto& [life, worker] = workers_[who.worker];
     if (!worker || life != who.incarnation) {
       life = who.incarnation;
       worker = std::make_unique<replayed_worker>(chosen_, job_, who, *maths_);
     }
-    return worker->gradient(current, round, parameters);
+    return worker->gradient(as, current, round, parameters);
   }
 
   const actors::job& job_;

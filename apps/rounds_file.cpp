@@ -261,8 +261,8 @@ std::map<std::string, std::string> rounds_facts(const config::loaded_job& loaded
   auto facts = actors::checkpoint_facts(loaded.job);
   for (const config::resolved_value& each : loaded.values) {
     const std::string section = each.key.substr(0, each.key.find('.'));
-    if (section == "optimizer" || section == "protocol" || (section == "compute" && each.key != "compute.recompute")
-        || alone.contains(each.key))
+    if (section == "optimizer" || section == "protocol" || (section == "codec" && loaded.job.codec.encodes_pushes())
+        || (section == "compute" && each.key != "compute.recompute") || alone.contains(each.key))
       facts.emplace(each.key, config::to_text(each.resolved));
   }
   return facts;

@@ -34,7 +34,7 @@ class round_of {
 public:
   round_of(const actors::job& job, std::int64_t floats, std::span<const protocols::protocol> added)
       : job_(job), places_(actors::place_roles(job, std::vector<actors::member_node>(job.cluster.nodes))),
-        shards_(cut_into_shards(floats, static_cast<int>(job.cluster.shards))), whole_{0, floats} {
+        shards_(cut_into_shards(floats, static_cast<int>(job.cluster.shards), job.codec.cut_unit())), whole_{0, floats} {
     if (const auto runs = protocols::find_protocol(job.protocol.name, added)) {
       decentralized_ = runs->decentralized;
       per_push_ = runs->per_push;
@@ -78,7 +78,11 @@ private:
   static constexpr wire::range some{0, 16};
 
   double push_of(flat_range range) const {
-    return bytes_of(range) + frames_of(range) * head_bytes(wire::push_part{{}, {}, {}, some}) + head_bytes(wire::push_end{});
+    const auto form = job_.codec.form();
+    double bytes = head_bytes(wire::push_end{});
+    for (const auto part : cut_into_partitions(range, job_.exchange.partition_bytes()))
+      bytes += static_cast<double>(kernels::encoded_bytes(form, {part.begin, part.size()}));
+    return bytes + frames_of(range) * head_bytes(wire::push_part{{}, {}, {}, some, form});
   }
   double sum_of(flat_range range) const {
     return bytes_of(range) + frames_of(range) * head_bytes(wire::partial_part{{}, {}, {}, some});

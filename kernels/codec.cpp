@@ -31,19 +31,19 @@ void put_number(bytes to, std::size_t at, T value) {
 }
 
 /// Elements that are encoded together: a block, or where elements are encoded alone a few hundred.
-struct chunk {
+struct code_chunk {
   std::size_t number = 0;          ///< of the block
   std::size_t first = 0, last = 0; ///< places in the range
   std::uint64_t place = 0;         ///< of the first in the flat array
   std::size_t size() const { return last - first; }
 };
-constexpr std::size_t largest_chunk = 512;
+constexpr std::size_t largest_code_chunk = 512;
 
 /// Calls `each(chunk)`, in order.
 template <class Each>
 void for_chunks(form as, const coded_range& where, Each each) {
-  const std::int64_t length = block_of(as) > 1 ? block_of(as) : std::int64_t{largest_chunk};
-  chunk at;
+  const std::int64_t length = block_of(as) > 1 ? block_of(as) : std::int64_t{largest_code_chunk};
+  code_chunk at;
   for (std::int64_t first = 0; first < where.count; ++at.number) {
     const std::int64_t next = ((where.begin + first) / length + 1) * length - where.begin;
     const std::int64_t last = std::min(next, where.count);
@@ -56,7 +56,7 @@ void for_chunks(form as, const coded_range& where, Each each) {
 }
 
 /// Whether all of them are finite. Adding up is faster than looking for the first.
-bool all_finite(std::span<const float> values) {
+bool every_finite(std::span<const float> values) {
   constexpr std::uint32_t exponent = 0x7f800000U;
   std::uint32_t bad = 0;
   for (const float x : values)
@@ -142,7 +142,7 @@ int floor_of(float x) {
   return towards_zero - (static_cast<float>(towards_zero) > x ? 1 : 0);
 }
 
-void encode_whole(form as, const random_key& key, const chunk& at, const float* x, bytes out, std::byte* body) {
+void encode_whole(form as, const random_key& key, const code_chunk& at, const float* x, bytes out, std::byte* body) {
   const int most = levels(as);
   const std::size_t n = at.size();
   float largest = 0;
@@ -174,7 +174,7 @@ void encode_whole(form as, const random_key& key, const chunk& at, const float* 
     to[n / 2] = static_cast<std::byte>(static_cast<unsigned>(q[n - 1] + 8));
 }
 
-void decode_whole(form as, const chunk& at, const_bytes in, const std::byte* body, float* y) {
+void decode_whole(form as, const code_chunk& at, const_bytes in, const std::byte* body, float* y) {
   const auto scale = number_at<float>(in, at.number);
   const std::size_t n = at.size();
   if (as == form::int8) {
@@ -189,7 +189,7 @@ void decode_whole(form as, const chunk& at, const_bytes in, const std::byte* bod
 
 // -- one bit
 
-void encode_signs(const chunk& at, const float* x, bytes out, std::byte* body) {
+void encode_signs(const code_chunk& at, const float* x, bytes out, std::byte* body) {
   double sums[2] = {0, 0};
   std::int64_t counts[2] = {0, 0};
   for (std::size_t i = 0; i < at.size(); ++i) {
@@ -203,7 +203,7 @@ void encode_signs(const chunk& at, const float* x, bytes out, std::byte* body) {
                counts[below] > 0 ? static_cast<float>(sums[below] / static_cast<double>(counts[below])) : 0.0F);
 }
 
-void decode_signs(const chunk& at, const_bytes in, const std::byte* body, float* y) {
+void decode_signs(const code_chunk& at, const_bytes in, const std::byte* body, float* y) {
   const float means[2] = {number_at<float>(in, 2 * at.number), number_at<float>(in, 2 * at.number + 1)};
   for (std::size_t i = 0; i < at.size(); ++i)
     y[i] = means[static_cast<unsigned>(body[(at.first + i) / 8]) >> ((at.first + i) % 8) & 1U];
@@ -212,7 +212,7 @@ void decode_signs(const chunk& at, const_bytes in, const std::byte* body, float*
 // -- all of them
 
 /// `out` and `in` are of the whole range, x and y of the chunk.
-void encode_chunk(form as, const coded_range& where, const random_key& key, const chunk& at, const float* x, bytes out) {
+void encode_chunk(form as, const coded_range& where, const random_key& key, const code_chunk& at, const float* x, bytes out) {
   auto* body = out.data() + scale_bytes(as, where);
   switch (as) {
   case form::fp32:
@@ -234,7 +234,7 @@ void encode_chunk(form as, const coded_range& where, const random_key& key, cons
   }
 }
 
-void decode_chunk(form as, const coded_range& where, const chunk& at, const_bytes in, float* y) {
+void decode_chunk(form as, const coded_range& where, const code_chunk& at, const_bytes in, float* y) {
   const auto* body = in.data() + scale_bytes(as, where);
   switch (as) {
   case form::fp32:
@@ -262,9 +262,9 @@ bool encode(form as, const coded_range& where, const random_key& key, std::span<
   TROUPE_ASSERT(where.begin % 2 == 0 && values.size() == static_cast<std::size_t>(where.count)
                 && out.size() == encoded_bytes(as, where));
   std::ranges::fill(out, std::byte{0});
-  if (!all_finite(values))
+  if (!every_finite(values))
     return false; // a scale of zero makes zeros of any whole numbers
-  for_chunks(as, where, [&](const chunk& at) { encode_chunk(as, where, key, at, values.data() + at.first, out); });
+  for_chunks(as, where, [&](const code_chunk& at) { encode_chunk(as, where, key, at, values.data() + at.first, out); });
   return true;
 }
 
@@ -278,12 +278,12 @@ bool is_sound(form as, const coded_range& where, const_bytes in) {
 }
 
 void decode(form as, const coded_range& where, const_bytes in, std::span<float> out) {
-  for_chunks(as, where, [&](const chunk& at) { decode_chunk(as, where, at, in, out.data() + at.first); });
+  for_chunks(as, where, [&](const code_chunk& at) { decode_chunk(as, where, at, in, out.data() + at.first); });
 }
 
 void add_decoded(form as, const coded_range& where, const_bytes in, float weight, std::span<float> sum) {
-  for_chunks(as, where, [&](const chunk& at) {
-    float values[largest_chunk];
+  for_chunks(as, where, [&](const code_chunk& at) {
+    float values[largest_code_chunk];
     decode_chunk(as, where, at, in, values);
     for (std::size_t i = 0; i < at.size(); ++i)
       sum[at.first + i] += weight * values[i];
@@ -295,19 +295,19 @@ bool encode_with_feedback(form as, const coded_range& where, const random_key& k
   TROUPE_ASSERT(where.begin % 2 == 0 && values.size() == static_cast<std::size_t>(where.count) && residual.size() == values.size()
                 && out.size() == encoded_bytes(as, where));
   std::ranges::fill(out, std::byte{0});
-  float whole[largest_chunk], sent[largest_chunk];
-  const auto add_up = [&](const chunk& at) {
+  float whole[largest_code_chunk], sent[largest_code_chunk];
+  const auto add_up = [&](const code_chunk& at) {
     for (std::size_t i = 0; i < at.size(); ++i)
       whole[i] = values[at.first + i] + residual[at.first + i];
   };
   bool finite = true;
-  for_chunks(as, where, [&](const chunk& at) {
+  for_chunks(as, where, [&](const code_chunk& at) {
     add_up(at);
-    finite = finite && all_finite({whole, at.size()});
+    finite = finite && every_finite({whole, at.size()});
   });
   if (!finite)
     return false;
-  for_chunks(as, where, [&](const chunk& at) {
+  for_chunks(as, where, [&](const code_chunk& at) {
     add_up(at);
     encode_chunk(as, where, key, at, whole, out);
     decode_chunk(as, where, at, out, sent);

@@ -14,9 +14,8 @@ namespace troupe::kernels {
 /// - fp32: itself. 4 n.
 /// - fp16: nearest, ties to even; beyond 65504: that. 2 n.
 /// - bf16: nearest, ties to even; beyond the largest: that. 2 n.
-/// - int8: floor(x / s + u) s, where s = the largest of its block / 127 and u is uniform in [0, 1) (Alistarh et al. 2017). n, and
-/// 4
-///   for each block of 256.
+/// - int8: floor(x / s + u) s, where s = the largest of its block / 127 and u is uniform in [0, 1) (Alistarh et al. 2017). n,
+///   and 4 for each block of 256.
 /// - int4: the same, of 7. n / 2, and 4 for each block of 256.
 /// - onebit: the mean of those of its block with its sign (Seide et al. 2014). n / 8, and 8 for each block of 512.
 ///

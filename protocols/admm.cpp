@@ -170,6 +170,7 @@ protocol admm_protocol() {
                        "each worker's newest push, soft-thresholded",
       .recipients = "those that wait",
       .pays_when = "the model is convex and should be sparse",
+      .pushes_parameters = true,
       .own_samples = true,
       .parameters = {rho, l1, barrier, delay, steps},
       .period = steps,

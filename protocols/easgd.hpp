@@ -101,6 +101,7 @@ inline protocol easgd_protocol() {
           .recipients = "the pusher: the centre as it was before its exchange",
           .pays_when = "the link is slow, and speeds differ",
           .per_push = true,
+          .pushes_parameters = true,
           .resumable = true, // workers begin again at the centre, as one that joins does
           .parameters = {steps, beta, momentum},
           .period = steps,

@@ -43,7 +43,9 @@ struct protocol {
   bool takes_fan_in = false;
   bool decentralized = false; ///< the workers hold the parameters; the shard gives out the initial ones and counts steps
   bool decodes = false;       ///< workers compute parts of each other's batches, and the rule decodes their pushes
-  bool own_samples = false;   ///< meant for workers that keep samples of their own
+  /// A push is a worker's parameters, not what they are to move by: what a codec loses does not shrink as training converges.
+  bool pushes_parameters = false;
+  bool own_samples = false; ///< meant for workers that keep samples of their own
   /// All that a job goes on with is in the shards, in the rule, in the controller, or a worker's momentum. What else a worker
   /// has, one that joins does without.
   bool resumable = false;

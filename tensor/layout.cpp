@@ -40,12 +40,12 @@ std::vector<update_range> update_ranges(const parameter_layout& layout, flat_ran
   return out;
 }
 
-std::vector<flat_range> cut_into_shards(std::int64_t floats, int shards) {
-  TROUPE_ASSERT(floats >= 0 && floats % flat_alignment == 0 && shards > 0);
-  const auto grains = floats / flat_alignment;
+std::vector<flat_range> cut_into_shards(std::int64_t floats, int shards, std::int64_t unit) {
+  TROUPE_ASSERT(floats >= 0 && floats % flat_alignment == 0 && shards > 0 && unit > 0 && unit % flat_alignment == 0);
+  const auto grains = (floats + unit - 1) / unit; // the last may be shorter
   std::vector<flat_range> cuts;
   for (std::int64_t shard = 0; shard < shards; ++shard)
-    cuts.push_back({grains * shard / shards * flat_alignment, grains * (shard + 1) / shards * flat_alignment});
+    cuts.push_back({std::min(grains * shard / shards * unit, floats), std::min(grains * (shard + 1) / shards * unit, floats)});
   return cuts;
 }
 

@@ -93,11 +93,12 @@ void each_alike(const std::vector<update_range>& ranges, flat_range part, Visit 
   }
 }
 
-/// Cuts [0, floats) into `shards` contiguous ranges at multiples of 16 floats, as even in bytes as that allows. A large
-/// parameter may span shards.
-std::vector<flat_range> cut_into_shards(std::int64_t floats, int shards);
+/// Cuts [0, floats) into `shards` contiguous ranges at multiples of `unit` floats, itself a multiple of 16, as even in bytes as
+/// that allows. A large parameter may span shards.
+std::vector<flat_range> cut_into_shards(std::int64_t floats, int shards, std::int64_t unit = flat_alignment);
 
-/// Cuts a shard's range into partitions of at most `partition_bytes` at multiples of 16 floats (the unit of sending).
+/// Cuts a shard's range into partitions of at most `partition_bytes` at multiples of 16 floats (the unit of sending): all but the
+/// last of the same length.
 std::vector<flat_range> cut_into_partitions(flat_range range, std::int64_t partition_bytes);
 
 } // namespace troupe

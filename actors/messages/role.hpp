@@ -267,6 +267,13 @@ struct sum_on_host {
 using shard_control = holder_control::extend<caf::result<parameters_piece>(parameters_query), caf::result<void>(piece_downloaded),
                                              caf::result<void>(sum_on_host)>;
 
+/// To the worker itself: the tensor of a push is in host memory, to be encoded there.
+struct push_on_host {
+  protocols::push push;
+  kernels::buffer tensor;
+  bool keep = false; ///< as in worker_binding's World::send
+};
+
 using worker_actor =
     params_actor::extend<caf::result<void>(peers_ptr), caf::result<actor_report>(inspect_query),
                          caf::result<void>(operator_pause), caf::result<void>(protocols::plan), caf::result<void>(pause_order),
@@ -274,7 +281,7 @@ using worker_actor =
                          caf::result<void>(protocols::takes_over), caf::result<void>(protocols::fetch_order), ///< decentralized
                          caf::result<void>(protocols::expired),                                               ///< to itself
                          caf::result<void>(gradient_ready), caf::result<void>(wire::params_part, device_tensor),
-                         caf::result<void>(wire::peer_part, device_tensor)>;
+                         caf::result<void>(wire::peer_part, device_tensor), caf::result<void>(push_on_host)>;
 
 using evaluator_actor =
     params_actor::extend<caf::result<void>(peers_ptr), caf::result<actor_report>(inspect_query),
@@ -353,6 +360,7 @@ TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::expired))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::peers_ptr))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::piece_downloaded))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::sum_on_host))
+TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::push_on_host))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::node_back))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::node_leaves))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::operator_pause))

@@ -139,7 +139,7 @@ void node_job::on_data(const data_loaded& msg) {
     return;
   }
   net_ = std::make_shared<const model>(std::move(*built));
-  shard_ranges_ = cut_into_shards(net_->layout().floats(), static_cast<int>(job_.cluster.shards));
+  shard_ranges_ = cut_into_shards(net_->layout().floats(), static_cast<int>(job_.cluster.shards), job_.codec.cut_unit());
   self_->doing.enter("is prepared");
   prepared_ = {.lane_port = hub_ ? hub_->port() : std::uint16_t{0},
                .data_size = data.train->size(),

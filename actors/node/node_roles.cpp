@@ -52,7 +52,8 @@ kernels::precision precision_of(const std::string& name) {
 }
 
 /// What the job alone says of a worker.
-worker_setup working(const job& what, const protocols::protocol& runs, protocols::member self, std::int64_t data_size) {
+worker_setup working(const job& what, const protocols::protocol& runs, protocols::member self, std::int64_t data_size,
+                     std::int64_t floats, const push_encoder::allocate_fn& allocate) {
   worker_setup out;
   out.self = self.worker;
   out.incarnation = self.incarnation;
@@ -66,6 +67,8 @@ worker_setup working(const job& what, const protocols::protocol& runs, protocols
   out.machine = runs.make_worker(what.protocol, self, what.seed);
   out.keeps_push = what.cluster.replicas > 1;
   out.overlaps = what.exchange.overlap;
+  if (what.codec.encodes_pushes())
+    out.encoder = std::make_shared<push_encoder>(what.codec, self.worker, what.seed, floats, allocate);
   out.keeps_momentum = what.checkpoint.enabled() && workers_keep_momentum(what, runs);
   return out;
 }
@@ -335,7 +338,7 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   const auto& device = device_of(places_.workers[index], job_.compute.device);
   auto queue = for_role(name, device, [&] { return open_queue(device, index); });
   auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
-  auto setup = working(job_, protocol_, {id, protocols::incarnation{incarnation}}, loaded_.data.train->size());
+  auto setup = working(job_, protocol_, {id, protocols::incarnation{incarnation}}, loaded_.data.train->size(), floats, allocate);
   setup.net = net_;
   auto targets = targets_of(job_, id, shard_ranges_);
   setup.targets = targets({});

@@ -181,6 +181,20 @@ void add_cluster(key_list& keys) {
              "run without --cluster: a process that dies is started anew, at most 5 times a minute; its workers come back");
 }
 
+void add_codec(key_list& keys) {
+  const std::string s = "codec";
+  text forms{{"none"}, {}};
+  for (const std::string_view name : kernels::form_names)
+    if (kernels::form_named(name) != kernels::form::fp32)
+      forms.choices.emplace_back(name);
+  TROUPE_KEY(
+      s, "push", forms, job.codec.push,
+      "what becomes of a push on its way to shards and aggregators: fp16, bf16: rounded; int8, int4: rounded at random, so "
+      "that the mean is right; onebit: the mean of those with its sign");
+  TROUPE_KEY(s, "error_feedback", boolean{}, job.codec.error_feedback,
+             "what a push loses is added to the worker's next; default: true with int4 and onebit");
+}
+
 void add_ends(key_list& keys) {
   const real above_zero{.least = 0, .open_least = true};
   const std::string e = "evaluate";
@@ -230,6 +244,7 @@ std::vector<key_info<loaded_job>> job_keys(const actors::extensions& added) {
   add_protocol(keys, added);
   add_cluster(keys);
   add_exchange(keys);
+  add_codec(keys);
   add_ends(keys);
   add_checkpoint(keys);
   add_inject_keys(keys);

@@ -54,6 +54,7 @@ std::vector<belonging> belongings() {
       {"optimizer.step_epochs", "optimizer.schedule", {"step"}},
       {"optimizer.min_lr", "optimizer.schedule", {"cosine"}},
       {"optimizer.total_epochs", "optimizer.schedule", {"cosine"}},
+      {"codec.error_feedback", "codec.push", {"fp16", "bf16", "int8", "int4", "onebit"}},
   };
 }
 
@@ -74,7 +75,8 @@ void check_belongings(job_draft& draft) {
   const std::map<std::string, std::string> chosen{{"data.source", draft.out.job.data.source},
                                                   {"data.partition", draft.out.job.data.partition},
                                                   {"optimizer.name", draft.out.job.optimizer.name},
-                                                  {"optimizer.schedule", draft.out.job.optimizer.schedule}};
+                                                  {"optimizer.schedule", draft.out.job.optimizer.schedule},
+                                                  {"codec.push", draft.out.job.codec.push}};
   for (const auto& [key, other, values] : belongings()) {
     if (draft.unclear(other) || std::find(values.begin(), values.end(), chosen.at(other)) != values.end())
       continue;
@@ -208,6 +210,15 @@ void derive_stride(job_draft& draft) {
     return;
   data.stride = data.context;
   draft.from["data.stride"] = "data.context";
+}
+
+/// Few bits need it: without, the sign of a mean would be all that ever arrives.
+void derive_feedback(job_draft& draft) {
+  actors::codec_spec& codec = draft.out.job.codec;
+  if (draft.has("codec.error_feedback") || draft.unclear("codec.error_feedback") || !codec.encodes_pushes())
+    return;
+  codec.error_feedback = codec.form() == kernels::form::int4 || codec.form() == kernels::form::onebit;
+  draft.from["codec.error_feedback"] = "codec.push";
 }
 
 /// A cosine needs an end. The layer that computes with the values checks whether they fit together.
@@ -373,6 +384,7 @@ void apply_rules(job_draft& draft) {
   derive_stride(draft);
   check_model(draft);
   derive_schedule(draft);
+  derive_feedback(draft);
   check_cluster(draft);
   check_precision(draft);
   check_ends(draft);

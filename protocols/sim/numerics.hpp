@@ -74,6 +74,11 @@ public:
   virtual tensor sum(std::span<const operand> terms) = 0;
   /// Steps were taken elsewhere meanwhile: the optimizer begins anew.
   virtual void forget_momentum() = 0;
+  /// What the holders get of what this push has: a codec may lose some of it. Asked once for each push.
+  virtual tensor encoded(const push& head, const tensor& pushed) {
+    (void)head;
+    return pushed;
+  }
 };
 
 /// One shard's range of the parameters, and the state of the optimizers that make its versions.

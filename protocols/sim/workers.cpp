@@ -149,16 +149,17 @@ void cluster::worker_role::outcome_is(computed& done, const sim::gradient& found
 }
 
 void cluster::worker_role::send(const push& head, const operands<tensor>& sum, bool keep) {
-  const tensor whole = maths->sum(sum);
+  send(head, std::optional{maths->sum(sum)});
   if (keep)
-    bound->pushed(whole);
-  send(head, std::optional{whole});
+    bound->pushed(*pushed.back().gradient);
 }
 
 void cluster::worker_role::send(const push& head, std::optional<tensor> gradient) {
   ++in.result_.workers[self.worker].pushes;
   for (listener* each : in.listeners_)
     each->pushed(in.now_, head);
+  if (gradient)
+    gradient = maths->encoded(head, *gradient);
   pushed.push_back({head, std::move(gradient)});
   find_targets();
   for (const holder_id target : targets)
@@ -185,7 +186,9 @@ void cluster::worker_role::send_to(holder_id target, const push_envelope& whole)
   const std::uint32_t shards = in.options_.job.shards;
   const auto& [head, gradient] = whole;
   const bool shard = in.holders_->at(target.value).place.is_shard;
-  const std::uint64_t bytes = !gradient ? 0 : shard ? in.options_.model_bytes / shards : in.options_.model_bytes;
+  const std::uint64_t floats = in.options_.model_bytes / sizeof(float) / (shard ? shards : 1);
+  const std::uint64_t bytes =
+      gradient ? kernels::encoded_bytes(in.options_.push_form, {0, static_cast<std::int64_t>(floats)}) : 0;
   push_envelope out = whole;
   if (gradient && *gradient && shard)
     out.gradient = in.maths_.slice(*gradient, target.value, shards);

@@ -56,6 +56,17 @@ TEST(DeviceRoles, SeveralShardsAndAdamw) {
 TEST(DeviceRoles, ATreeOfAggregators) {
   expect_the_cpus_numbers({.workers = 4, .shards = 2, .fan_in = 2, .versions = 6});
 }
+TEST(DeviceRoles, PushesInFewerBits) {
+  expect_the_cpus_numbers({.shards = 2, .layers = {"flatten", "linear 16", "relu", "linear 10"}, .codec = {"onebit", true}});
+  expect_the_cpus_numbers({.workers = 4, .shards = 2, .fan_in = 2, .versions = 6, .codec = {"int8", false}});
+  expect_the_cpus_numbers(
+      {.protocol = "local", .parameters = {{"steps", std::int64_t{3}}}, .versions = 4, .codec = {"int4", true}});
+  expect_the_cpus_numbers({.protocol = "async", .workers = 1, .codec = {"fp16", false}});
+}
+TEST(DeviceRoles, ElasticAveragingInFewerBits) {
+  expect_the_cpus_numbers(
+      {.protocol = "easgd", .parameters = {{"steps", std::int64_t{3}}}, .workers = 1, .versions = 5, .codec = {"int8", false}});
+}
 TEST(DeviceRoles, LocalStepsStayOnTheDevice) {
   expect_the_cpus_numbers({.protocol = "local", .parameters = {{"steps", std::int64_t{3}}}, .shards = 2, .versions = 4});
 }

@@ -48,6 +48,7 @@ struct arrangement {
   optimizer_spec optimizer = {.lr = 0.05, .momentum = 0.9};
   std::vector<std::string> layers = {"flatten", "linear 8", "relu", "linear 10"};
   protocols::inject_spec inject = {}; ///< emulated, on the scheduler's clock
+  codec_spec codec = {};
 };
 
 /// What the coordinator and the evaluator of a cluster have heard.
@@ -419,6 +420,8 @@ private:
     setup.receive_buffers = std::make_shared<params_assembler>(all_, allocate);
     setup.from_peers = std::make_shared<peer_assembler>(all_, allocate);
     setup.machine = entry_.make_worker(spec_, {id, {}}, 1);
+    if (setup_.codec.encodes_pushes())
+      setup.encoder = std::make_shared<push_encoder>(setup_.codec, id, 1, all_.size(), allocate);
     auto compute = system_.spawn<compute_impl>(compute_setup{.queue = queue,
                                                              .net = net_,
                                                              .local_optimizer = setup_.optimizer,
@@ -446,7 +449,7 @@ private:
   std::shared_ptr<const model> net_ =
       std::make_shared<const model>(*model::build({.layers = setup_.layers}, data_.train->format()));
   flat_range all_{0, net_->layout().floats()};
-  std::vector<flat_range> shards_ = cut_into_shards(all_.size(), static_cast<int>(setup_.shards));
+  std::vector<flat_range> shards_ = cut_into_shards(all_.size(), static_cast<int>(setup_.shards), setup_.codec.cut_unit());
   std::shared_ptr<guarded_memory> memory_ = std::make_shared<guarded_memory>();
   std::shared_ptr<heard_of_roles> heard_ = std::make_shared<heard_of_roles>();
   std::vector<std::shared_ptr<simulated_device>> devices_;

@@ -62,6 +62,17 @@ TEST(MemoryEstimate, ARateOfAMatrixIsMeasuredOnItsGradient) {
   EXPECT_EQ(bytes_of(estimate_memory(small_job(), facts), "shard", "gradient of a matrix"), 0);
 }
 
+/// 100 bytes are 25 floats: in int8 25 bytes and one scale, padded to 8; a shard decodes each push to a block of its own.
+TEST(MemoryEstimate, WhatCodesLoseIsKept) {
+  auto job = small_job();
+  job.codec = {"int8", false};
+  EXPECT_EQ(bytes_of(estimate_memory(job, facts), "worker", "codes of a push"), 32);
+  EXPECT_EQ(bytes_of(estimate_memory(job, facts), "worker", "what codes lost"), 0);
+  EXPECT_EQ(bytes_of(estimate_memory(job, facts), "shard", "pushes of workers"), 2 * 100);
+  job.codec.error_feedback = true;
+  EXPECT_EQ(bytes_of(estimate_memory(job, facts), "worker", "what codes lost"), 2 * 100);
+}
+
 TEST(MemoryEstimate, DelayCompensationRetainsAVersionAWorker) {
   auto job = small_job();
   job.protocol.name = "dc-async";

@@ -142,9 +142,16 @@ class Statistics(Case):
                 for name in "batchnorm1.running_var", "batchnorm2.running_var":
                     self.assertTrue(all(0 < v < 100 for v in weights[name]), weights[name])
 
-    def test_admm_and_batches_of_one_row_are_refused_by_check_and_run_alike(self):
+    def test_sixteen_bits_of_a_push_keep_them(self):
+        plain, rounded = self.weights(), self.weights("--set", "codec.push=fp16")
+        for name in "batchnorm1.running_var", "batchnorm2.running_var":
+            for here, there in zip(plain[name], rounded[name]):
+                self.assertAlmostEqual(here, there, delta=0.01 * here)
+
+    def test_what_statistics_do_not_go_with_is_refused_by_check_and_run_alike(self):
         for settings, sentence in (
                 (["protocol.name=admm"], "batchnorm1.running_mean is a running mean or variance"),
+                (["codec.push=int8"], 'batchnorm1.running_mean is a running mean or variance, and codec.push = "int8" rounds it'),
                 (["data.batch=1", 'model.layers=["flatten", "linear 4", "batchnorm", "linear 10"]'], "needs two values of each channel")):
             flags = [word for setting in settings for word in ("--set", setting)]
             for command in "check", "run":

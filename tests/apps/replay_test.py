@@ -49,6 +49,8 @@ KINDS = {
     "sync lars": ["--set", "optimizer.name=lars", "--set", "optimizer.lr=5", "--set", "cluster.shards=1"],
     "sync by worker": ["--set", "data.partition=by-worker", "--set", "data.sorted_fraction=0.5"],
     "sync augmented": ["--set", 'data.augment=["crop 2", "flip"]'],
+    "sync with feedback": ["--set", "codec.push=onebit"],
+    "backup rounded to int4": ["--set", "protocol.name=backup", "--set", "codec.push=int4", "--set", "codec.error_feedback=false", *STRAGGLER],
     "backup": ["--set", "protocol.name=backup", *STRAGGLER],
     "deadline adamw": ["--set", "protocol.name=deadline", *STRAGGLER, *ADAMW],
     "coded": ["--set", "protocol.name=coded", *STRAGGLER],
@@ -169,6 +171,12 @@ class Disturbed(ReplayTest):
 
 
 class Refused(ReplayTest):
+    def test_what_was_left_out_and_fed_back(self):
+        sets = ["--set", "protocol.name=backup", "--set", "codec.push=onebit"]
+        self.assertGreater(self.recorded(*sets, *STRAGGLER)["discarded"], 0)
+        _, said = self.replay(*sets, code=2)
+        self.assertRegex(said, r"version \d+: push \d+ of worker \d, life 0, is in no version, and what its code lost is in its next")
+
     def refused(self, lines, *arguments, code=2):
         self.write(lines)
         return self.replay(*arguments, code=code)[1]

@@ -51,6 +51,7 @@ WIDE = JOB.replace("linear 32 relu", "linear 2048 relu").replace("steps = 40", "
 TREE = LONG.replace("workers = 3", "workers = 6") + "[protocol]\nfan_in = 2\n"
 # Two shards, aggregators 2 and up for the nodes with workers, and, as replicas 8 and 9, the shards' backups.
 OF_NODES = TREE.replace("fan_in = 2", 'fan_in = "node"')
+ONEBIT = ["--set", "codec.push=onebit"]
 ADAMW = ["--set", "optimizer.name=adamw", "--set", "optimizer.momentum=", "--set", "optimizer.lr=0.002"]
 THREE_COPIES = ["--set", "cluster.replicas=3"]
 NOT_TO_BE_SAID = re.compile(r"pure virtual|invariant|assert|terminate called", re.IGNORECASE)
@@ -182,12 +183,13 @@ class Bits(ReplicasTest):
     def test_nor_do_losses_of_shards_and_backups(self):
         # Of two shards with two copies: replicas 2 and 3 are backups; with three: 2 to 5.
         losses = [([], ["shard 0"]), ([], ["shard 1"]), ([], ["replica {}"]), (ADAMW, ["shard 0"]), (ADAMW, ["shard 1", "shard 0"]),
-                  (THREE_COPIES, ["shard 0", "shard {}"])]
+                  (THREE_COPIES, ["shard 0", "shard {}"]), (ONEBIT, ["shard 0"]), (ONEBIT, ["shard 1"])]
         undisturbed = {}
         for sets, roles in losses:
-            kind = "adamw" if sets is ADAMW else "momentum"
+            alone = [] if sets is THREE_COPIES else sets
+            kind = " ".join(alone)
             if kind not in undisturbed:
-                undisturbed[kind] = self.run_job(*(ADAMW if kind == "adamw" else []), job=LONG)["weights_digest"]
+                undisturbed[kind] = self.run_job(*alone, job=LONG)["weights_digest"]
             drawn = [role.format(self.draw.choice([2, 3] if role.startswith("replica") else [0, 1])) for role in roles]
             with self.subTest(kind=kind, sets=sets, roles=drawn, seed=SEED):
                 result, said = self.disturbed(drawn, *sets)

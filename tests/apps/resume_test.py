@@ -47,6 +47,7 @@ KINDS = {
     "sync lars": ["--set", "optimizer.name=lars", "--set", "optimizer.lr=5", "--set", "cluster.shards=1"],
     "coded adamw": ["--set", "protocol.name=coded", *ADAMW],
     "backup of all": ["--set", "protocol.name=backup", "--set", "protocol.quorum=4"],
+    "sync rounded to int8": ["--set", "codec.push=int8"],
     "tree": ["--set", "protocol.fan_in=2"],
     "auto": ["--set", "protocol.name=auto", "--set", 'protocol.candidates=["sync"]'],
     "local sgd": ["--set", "protocol.name=local", "--set", "protocol.steps=3", "--set", "optimizer.momentum=0.0"],

@@ -40,6 +40,20 @@ TEST(TrafficEstimate, ParametersGoToANodeOnceAndPushesOfEachWorker) {
   EXPECT_EQ(found.evaluation, 0) << "the evaluator is beside the shard";
 }
 
+/// Pushes alone are encoded; sums of aggregators and parameters are not.
+TEST(TrafficEstimate, APushHasTheBytesOfItsForm) {
+  auto job = job_of({.nodes = 2, .workers = 8});
+  for (const auto& [form, bytes] :
+       {std::pair{"fp16", 2.0}, {"int8", 1 + 4.0 / 256}, {"int4", 0.5 + 4.0 / 256}, {"onebit", 0.125 + 8.0 / 512}}) {
+    job.codec.push = form;
+    const auto found = estimate(job).round;
+    EXPECT_NEAR(found.push, 8 * floats * bytes, 8 * heads) << form;
+    EXPECT_NEAR(found.params, model, heads);
+  }
+  job.protocol.fan_in = protocols::fan_in_of_nodes;
+  EXPECT_NEAR(estimate(job).round.push, model, heads);
+}
+
 TEST(TrafficEstimate, WithAnAggregatorOnEachNodeASumGoesUpInstead) {
   const auto job = job_of({.nodes = 2, .workers = 8}, "sync", protocols::fan_in_of_nodes);
   EXPECT_NEAR(estimate(job).round.all(), 2 * model, 2 * heads);

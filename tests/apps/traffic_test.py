@@ -83,6 +83,17 @@ class Bytes(TrafficTest):
                 with self.subTest(fan_in=fan_in, placement=placement):
                     self.expect_what_check_says("sync", placement, 20, "--set", f"protocol.fan_in={fan_in}")
 
+    def test_pushes_in_fewer_bits(self):
+        for placement in PLACEMENTS:
+            for codec, least in (("fp16", 1.99), ("int8", 3.9), ("int4", 7.5), ("onebit", 28)):
+                with self.subTest(codec=codec, placement=placement):
+                    encoded = ["--set", f"codec.push={codec}"]
+                    self.expect_what_check_says("sync", placement, 20, *encoded)
+                    plain, few = (self.expected([*PLACEMENTS[placement], *sets])["push_bytes"] for sets in ([], encoded))
+                    self.assertGreater(plain / few, least)
+        self.expect_what_check_says("sync", "two", 20, "--set", "codec.push=int8", "--set", "protocol.fan_in=2")
+        self.expect_what_check_says("async", "one node of workers", 400, "--set", "codec.push=int4")
+
     def test_backups_of_shards(self):
         self.expect_what_check_says("sync", "two", 20, "--set", "cluster.replicas=2")
 

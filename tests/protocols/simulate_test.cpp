@@ -83,6 +83,17 @@ TEST(Simulate, MessageOfOneTakesItsBytesOnce) {
   EXPECT_EQ(out.bytes, 6000u);
 }
 
+// 1,024 floats: their 4,096 bytes take 4.096 ms; in int8 1,024 bytes and the scales of 4 blocks take 1.04 ms.
+TEST(Simulate, AnEncodedPushTakesTheBytesOfItsForm) {
+  options job = job_of("sync", 1, 3);
+  job.model_bytes = 4096;
+  job.push_form = kernels::form::int8;
+  job.inject.link.mbit = 8;
+  const result out = run(job);
+  EXPECT_EQ(out.bytes, 3 * (4096u + 1040u));
+  EXPECT_EQ(out.virtual_time, 3 * (1 + 1 + 10) * ms + 3 * (4096 + 1040) * ms / 1000);
+}
+
 // Both pushes share the server's link, both sets of parameters do: 2 ms instead of 1 each.
 TEST(Simulate, HostsShareTheServersLink) {
   options job = job_of("sync", 2, 3);

@@ -20,6 +20,11 @@ TEST(Layout, ShardsAreEvenToOneGrain) {
   EXPECT_EQ(cut_into_shards(160, 1), (std::vector<flat_range>{{0, 160}}));
 }
 
+TEST(Layout, ShardsBeginBetweenBlocksOfACodec) {
+  EXPECT_EQ(cut_into_shards(1616, 3, 256), (std::vector<flat_range>{{0, 512}, {512, 1024}, {1024, 1616}}));
+  EXPECT_EQ(cut_into_shards(160, 3, 512), (std::vector<flat_range>{{0, 0}, {0, 0}, {0, 160}}));
+}
+
 TEST(Layout, MoreShardsThanGrainsLeavesSomeEmpty) {
   auto cuts = cut_into_shards(32, 4);
   ASSERT_EQ(cuts.size(), 4U);

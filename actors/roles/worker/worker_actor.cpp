@@ -5,6 +5,7 @@
 #include "actors/errors.hpp"
 #include "actors/roles/operator_pause.hpp"
 #include "protocols/duration.hpp"
+#include "protocols/wire/codec.hpp"
 
 #include <stdexcept>
 
@@ -100,6 +101,7 @@ worker_actor::behavior_type worker_state::make_behavior() {
       [this](const gradient_ready& msg) { on_gradient(msg); },
       [parameters](const wire::params_part& head, const device_tensor& payload) { parameters(head, payload); },
       [replica](const wire::peer_part& head, const device_tensor& payload) { replica(head, payload); },
+      [this](const push_on_host& msg) { send_parts(msg.push, msg.tensor, msg.keep); },
   };
 }
 
@@ -257,7 +259,7 @@ void worker_state::on_gradient(const gradient_ready& msg) {
   if (!step_.computing || msg.step != step_.request.step)
     return;
   for (auto [target, partition] : partitions_of_slot_[static_cast<std::size_t>(msg.slot)])
-    if (--step_.slots_missing[target][partition] == 0 && step_.request.stream_as)
+    if (--step_.slots_missing[target][partition] == 0 && step_.request.stream_as && streams())
       send_partition(target, partition, msg.gradients, *step_.request.stream_as);
 }
 
@@ -360,9 +362,9 @@ void worker_state::send(const protocols::push& push, protocols::operands<tensor>
       .then(
           [this, msg = push, keep](sum_result& result) mutable {
             msg.finite = msg.finite && result.finite;
-            if (keep)
+            if (keep && !setup_.encoder)
               bound_.pushed(result.sum);
-            send_push(msg, result.sum);
+            send_push(msg, result.sum, keep);
           },
           [this](const caf::error& e) { compute_failed(e); });
 }
@@ -408,21 +410,50 @@ void worker_state::download(const kernels::buffer& from, const kernels::buffer& 
   caf::anon_send(setup_.device_compute, download_request{from, to, std::move(done)});
 }
 
+void worker_state::send_push(const protocols::push& push, const kernels::buffer& gradient, bool keep) {
+  if (streams() || gradient.empty())
+    return send_parts(push, gradient, keep);
+  auto on_host = setup_.device->allocate_host(gradient.bytes());
+  download(gradient, on_host, [me = worker_actor{self_}, push, on_host, keep] {
+    caf::anon_send(me, push_on_host{push, on_host, keep});
+  });
+}
+
 /// Sends the partitions that have not been streamed, then the trailers: with the last of these the job may be at its end, and
-/// what is recorded later would be in no trace.
-void worker_state::send_push(const protocols::push& push, const kernels::buffer& gradient) {
-  const bool streamed = step_.request.stream_as && step_.request.stream_as->id == push.id;
+/// what is recorded later would be in no trace. If it is encoded, the gradient is in host memory.
+void worker_state::send_parts(const protocols::push& push, const kernels::buffer& gradient, bool keep) {
+  const bool streamed = streams() && step_.request.stream_as && step_.request.stream_as->id == push.id;
+  std::size_t bytes = 0;
   for (std::size_t t = 0; gradient && t < setup_.targets.size(); ++t)
-    for (std::size_t p = 0; p < setup_.targets[t].partitions.size(); ++p)
+    for (std::size_t p = 0; p < setup_.targets[t].partitions.size(); ++p) {
+      bytes += wire::payload_bytes(head_of(t, p, push));
       if (!streamed || step_.slots_missing[t][p] != 0 || moved_.contains(setup_.targets[t].holder))
         send_partition(t, p, gradient, push);
+    }
   leaving_ = {};
+  auto sent = gradient; // as its receivers have it
+  if (setup_.encoder && gradient) {
+    setup_.encoder->settle(push);
+    if (setup_.keeps_push || keep)
+      sent = setup_.encoder->decoded();
+    if (keep)
+      bound_.pushed(from_host(sent));
+  }
   if (setup_.keeps_push)
-    pushes_.push_back({push, gradient});
-  track_.pushed(gradient.bytes());
-  bytes_pushed_ += gradient.bytes();
+    pushes_.push_back({push, sent});
+  track_.pushed(bytes);
+  bytes_pushed_ += bytes;
   for (const auto& target : setup_.targets)
     send_end(target, push, !gradient.empty());
+}
+
+/// Where the compute actor computes with it.
+kernels::buffer worker_state::from_host(const kernels::buffer& values) {
+  if (!setup_.device)
+    return values;
+  auto there = setup_.device->allocate(values.bytes());
+  caf::anon_send(setup_.device_compute, upload_request{there, values});
+  return there;
 }
 
 void worker_state::send_end(const push_target& to, const protocols::push& push, bool has_parts) {
@@ -437,7 +468,10 @@ void worker_state::push_again(std::optional<protocols::holder_id> to) {
       if (to && setup_.targets[t].holder != *to)
         continue;
       for (std::size_t p = 0; gradient && p < setup_.targets[t].partitions.size(); ++p)
-        send_partition(t, p, gradient, push);
+        if (setup_.encoder) // what was kept is decoded, and codes of that may be others
+          send_floats(t, p, gradient, push);
+        else
+          send_partition(t, p, gradient, push);
       send_end(setup_.targets[t], push, !gradient.empty());
     }
 }
@@ -456,19 +490,35 @@ void worker_state::exchange_ends() {
   setup_.meter->hidden_ns += std::max(protocols::nanoseconds{0}, step_ended_ - *began);
 }
 
+wire::push_part worker_state::head_of(std::size_t target, std::size_t partition, const protocols::push& as) const {
+  const auto& to = setup_.targets[target];
+  const auto where = to.partitions[partition];
+  return {to.holder, as.epoch, as.id, {where.begin, where.end}, setup_.encoder ? setup_.encoder->form() : kernels::form::fp32};
+}
+
+/// From a gradient in host memory, as it is.
+void worker_state::send_floats(std::size_t target, std::size_t partition, const kernels::buffer& gradient,
+                               const protocols::push& as) {
+  auto head = head_of(target, partition, as);
+  head.as = kernels::form::fp32;
+  caf::anon_send(peers_->holders[head.to.value], head,
+                 gradient.slice(static_cast<std::size_t>(head.where.begin) * sizeof(float), wire::payload_bytes(head)));
+}
+
 void worker_state::send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients,
                                   const protocols::push& as) {
   exchange_begins();
-  const auto& to = setup_.targets[target];
-  const auto where = to.partitions[partition];
+  const auto where = setup_.targets[target].partitions[partition];
   const auto offset = static_cast<std::size_t>(where.begin) * sizeof(float),
              bytes = static_cast<std::size_t>(where.size()) * sizeof(float);
-  const wire::push_part head{to.holder, as.epoch, as.id, {where.begin, where.end}};
+  const auto head = head_of(target, partition, as);
   const auto piece = gradients.slice(offset, bytes);
-  const auto& holder = peers_->holders[to.holder.value];
-  if (!setup_.device) {
+  const auto& holder = peers_->holders[head.to.value];
+  if (setup_.encoder) {
+    caf::anon_send(holder, head, setup_.encoder->encode(as, where, piece.span<const float>()));
+  } else if (!setup_.device) {
     caf::anon_send(holder, head, piece);
-  } else if (auto near = peers_->local_device_holders.find(to.holder); near != peers_->local_device_holders.end()) {
+  } else if (auto near = peers_->local_device_holders.find(head.to); near != peers_->local_device_holders.end()) {
     caf::anon_send(near->second, head, device_tensor{piece, std::string{setup_.device->name()}});
   } else {
     if (!leaving_.through || leaving_.id != as.id)

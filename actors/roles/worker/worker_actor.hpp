@@ -17,6 +17,7 @@
 #include "actors/roles/emulated_link.hpp"
 #include "actors/roles/holder/push_inbox.hpp"
 #include "actors/roles/training_clock.hpp"
+#include "actors/roles/worker/push_encoder.hpp"
 #include "kernels/assert.hpp"
 #include "protocols/binding/worker_binding.hpp"
 #include "tensor/model.hpp"
@@ -56,6 +57,7 @@ struct worker_setup {
   std::function<std::vector<push_target>(const std::set<protocols::holder_id>& gone)> targets_without = {};
   std::shared_ptr<params_assembler> receive_buffers; ///< the lane's thread reads parameters into them
   std::shared_ptr<peer_assembler> from_peers;        ///< likewise replicas of other workers
+  std::shared_ptr<push_encoder> encoder;             ///< none: pushes travel as they are
   std::shared_ptr<protocols::worker> machine;
   compute_actor compute;
   loader_actor loader;
@@ -66,11 +68,13 @@ struct worker_setup {
   wall_clock wall = steady_ns;
 };
 
-/// Sends each partition of a gradient as soon as backward has completed the parameters in it. Parameters are double-buffered: the
-/// next ones are read from the lane while a step still uses the last.
+/// Sends each partition of a gradient as soon as backward has completed the parameters in it; where pushes are encoded, it does
+/// that here, beside backward. Parameters are double-buffered: the next ones are read from the lane while a step still uses the
+/// last.
 ///
 /// On a device, parameters are uploaded partition by partition as they come, the next batch while a step computes, and gradients
-/// are downloaded partition by partition. A tensor for another role on a device of this process goes there directly.
+/// are downloaded partition by partition, or as a whole to be encoded. A tensor for another role on a device of this process goes
+/// there directly, unless it is encoded.
 ///
 /// If step times are emulated, a step's result is kept back until its time has passed, in training time; waiting for data is part
 /// of it. While the job is held, no result reaches the machine or the replica: an evaluation then sees the parameters before the
@@ -142,7 +146,13 @@ private:
   void send_own(const protocols::send_peer& effect, const kernels::buffer& own);
   void deliver_own(const wire::peer_part& head, const kernels::buffer& own);
   void download(const kernels::buffer& from, const kernels::buffer& to, std::function<void()> done);
-  void send_push(const protocols::push& push, const kernels::buffer& gradient);
+  void send_push(const protocols::push& push, const kernels::buffer& gradient, bool keep = false);
+  void send_parts(const protocols::push& push, const kernels::buffer& gradient, bool keep);
+  void send_floats(std::size_t target, std::size_t partition, const kernels::buffer& gradient, const protocols::push& as);
+  kernels::buffer from_host(const kernels::buffer& values);
+  wire::push_part head_of(std::size_t target, std::size_t partition, const protocols::push& as) const;
+  /// A device's gradient is encoded once it is complete.
+  bool streams() const { return !setup_.encoder || !setup_.device; }
   void send_end(const push_target& to, const protocols::push& push, bool has_parts);
   void send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients, const protocols::push& as);
   template <class Key>
