@@ -19,6 +19,9 @@
 
 namespace troupe::actors {
 
+/// Of a chunk of a sum: it is read where it was received, so it should come in one piece.
+inline constexpr std::int64_t chunk_partition_bytes = 16 << 20;
+
 struct compute_spec {
   std::string device = "cpu"; ///< "cpu" | "cuda" | "cuda:N"
   int threads = 1;            ///< per compute actor

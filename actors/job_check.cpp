@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -72,7 +73,8 @@ std::string no_local_rates(const job& job, const extensions& added) {
 /// Why this protocol's pushes cannot be encoded as the job says; empty: they can.
 std::string no_codec(const codec_spec& codec, const protocols::protocol& runs) {
   if (runs.decentralized)
-    return "sends no pushes: its workers send each other whole replicas";
+    return runs.reduces ? "sends no pushes: its workers send each other parts of a sum"
+                        : "sends no pushes: its workers send each other whole replicas";
   if (runs.decodes)
     return "adds up pushes with weights that change from round to round, which would enlarge what a codec loses";
   if (!runs.pushes_parameters)
@@ -113,6 +115,22 @@ std::optional<job_problem> codec_problem(const job& job, const extensions& added
   return {};
 }
 
+/// Where all workers take the same steps in host memory: the key that asks for something else, and why it cannot be; or none.
+std::optional<job_problem> no_common_steps(const job& job, const extensions& added) {
+  const auto entry = protocols::find_protocol(job.protocol.name, added.protocols);
+  if (!entry || !entry->reduces)
+    return std::nullopt;
+  if (job.cluster.shards > 1)
+    return job_problem{"cluster.shards", fmt::format("cluster.shards = {} does not go with protocol.name = \"{}\", which has no "
+                                                     "shards: every worker takes the step; leave it out",
+                                                     job.cluster.shards, entry->name)};
+  if (job.compute.device != "cpu")
+    return job_problem{"compute.device", fmt::format("compute.device = \"{}\" does not go with protocol.name = \"{}\", whose "
+                                                     "workers sum and step in host memory; leave it out",
+                                                     job.compute.device, entry->name)};
+  return std::nullopt;
+}
+
 } // namespace
 
 std::vector<job_problem> check_job(const job& job, const extensions& added) {
@@ -133,6 +151,8 @@ std::vector<job_problem> check_job(const job& job, const extensions& added) {
     wrong.push_back({"optimizer.name", why});
   if (auto why = codec_problem(job, added))
     wrong.push_back(std::move(*why));
+  if (auto why = no_common_steps(job, added))
+    wrong.push_back(*std::move(why));
   return wrong;
 }
 

@@ -37,6 +37,7 @@ public:
         p_(facts.parameters), states_(optimizer_states(job.optimizer)) {
     if (const auto protocol = protocols::find_protocol(job.protocol.name, added)) {
       decentralized_ = protocol->decentralized;
+      reduces_ = static_cast<bool>(protocol->reduces);
       sums_ = job.optimizer.clip_norm > 0 && protocol->sums_gradients(job.protocol);
       if (protocol->keeps)
         keeps_ = protocol->keeps(job.protocol);
@@ -81,8 +82,12 @@ private:
     // In one process the shard may still read the last one while the next is computed.
     w.items.push_back({"gradients", (keeps_.parts > 1 || one_process() ? 2 : 1) * p_});
     // Those in use and those coming in; with a single shard in the same process both are the shard's own.
-    if (!(one_process() && job_.cluster.shards == 1))
+    if (reduces_ || !(one_process() && job_.cluster.shards == 1))
       w.items.push_back({"parameters", 2 * p_});
+    if (reduces_) {
+      optimizer_of(w, p_);
+      w.items.push_back({"parts of sums", 2 * p_}); // of this round, and of a peer's next
+    }
     if (keeps_.replica) {
       w.items.push_back({"replica", p_});
       w.items.push_back({keeps_.pushed_replica ? "replica at the last push" : "change of the replica", p_});
@@ -99,7 +104,7 @@ private:
     }
     if (keeps_.dual)
       w.items.push_back({"dual variable", 2 * p_}); // the old one is read while the new one is written
-    if (decentralized_)
+    if (decentralized_ && !reduces_)
       w.items.push_back({"replicas of peers", 2 * p_});
     w.items.push_back({"batches", batches, host});
     if (!host) {
@@ -119,7 +124,7 @@ private:
     s.items.push_back({"parameters", 2 * part}); // the newest version and the one that is being made
     if (job_.cluster.replicas > 1 || sums_)
       s.items.push_back({"sum of a round", part});
-    if (!keeps_.replica)
+    if (!keeps_.replica && !reduces_)
       optimizer_of(s, part);
     if (keeps_.outer_momentum)
       s.items.push_back({"outer optimizer", part});
@@ -162,7 +167,7 @@ private:
     if (job_.stop.patience > 0)
       e.items.push_back({"parameters of the lowest loss", p_});
     if (decentralized_)
-      e.items.push_back({"replicas of workers", (1.0 + job_.cluster.workers) * p_});
+      e.items.push_back({"replicas of workers", (1.0 + (reduces_ ? 1 : job_.cluster.workers)) * p_});
     else if (!(one_process() && job_.cluster.shards == 1))
       e.items.push_back({"parameters", p_});
     roles_.push_back(std::move(e));
@@ -189,7 +194,7 @@ private:
   const std::vector<protocols::holder_place> tree_;
   const double p_, states_;
   protocols::footprint keeps_{};
-  bool decentralized_ = false;
+  bool decentralized_ = false, reduces_ = false;
   bool sums_ = false; ///< a round's pushes, before they are applied
   std::vector<role_memory> roles_;
 };

@@ -248,6 +248,16 @@ public:
     return actors::squares_of(data_of(sum).as<const float>(), step_.ranges(), shop_.job.optimizer.clip_norm);
   }
 
+  std::unique_ptr<sim::shard_numerics> clone() const override {
+    auto out = std::make_unique<model_shard>(shop_, range_);
+    out->newest_ = newest_; // a step writes to another block
+    const auto to = out->step_.buffers(), from = step_.buffers();
+    for (std::size_t i = 0; i < from.size(); ++i)
+      std::memcpy(to[i].second.data(), from[i].second.data(), from[i].second.bytes());
+    out->step_.take(step_.memory());
+    return out;
+  }
+
 private:
   workshop& shop_;
   flat_range range_;
@@ -262,26 +272,27 @@ public:
   std::unique_ptr<sim::worker_numerics> make_worker(protocols::member self) override {
     return std::make_unique<model_worker>(shop_, self);
   }
-  std::unique_ptr<sim::shard_numerics> make_shard(std::uint32_t index, std::uint32_t) override {
-    return std::make_unique<model_shard>(shop_, shop_.shards[index]);
+  std::unique_ptr<sim::shard_numerics> make_shard(std::uint32_t index, std::uint32_t shards) override {
+    return std::make_unique<model_shard>(shop_, cuts(shards)[index]);
   }
-  sim::tensor slice(const sim::tensor& whole, std::uint32_t index, std::uint32_t) override {
-    const flat_range range = shop_.shards[index];
+  sim::tensor slice(const sim::tensor& whole, std::uint32_t index, std::uint32_t shards) override {
+    const flat_range range = cuts(shards)[index];
     return wrap(data_of(whole).slice(bytes_of(range.begin), bytes_of(range.size())));
   }
   sim::tensor join(std::span<const sim::tensor> ranges) override {
     if (ranges.size() == 1)
       return ranges.front();
     auto out = shop_.queue->allocate(bytes_of(shop_.floats));
+    const auto places = cuts(static_cast<std::uint32_t>(ranges.size()));
     for (std::size_t i = 0; i < ranges.size(); ++i)
-      std::memcpy(out.data() + bytes_of(shop_.shards[i].begin), data_of(ranges[i]).data(), data_of(ranges[i]).bytes());
+      std::memcpy(out.data() + bytes_of(places[i].begin), data_of(ranges[i]).data(), data_of(ranges[i]).bytes());
     return wrap(out);
   }
   sim::tensor sum(std::span<const sim::operand> terms) override {
     std::vector<kernels::term> parts;
     for (const sim::operand& term : terms)
       parts.push_back({data_of(term.tensor).as<const float>(), term.weight});
-    return wrap(shop_.weighted_sum(parts, shop_.floats));
+    return wrap(shop_.weighted_sum(parts, static_cast<std::int64_t>(data_of(terms.front().tensor).bytes() / sizeof(float))));
   }
   sim::evaluation evaluate(const sim::tensor& whole) override {
     const float* parameters = data_of(whole).as<const float>();
@@ -300,6 +311,8 @@ public:
   }
 
 private:
+  std::vector<flat_range> cuts(std::uint32_t shards) const { return cut_into_shards(shop_.floats, static_cast<int>(shards)); }
+
   workshop shop_;
 };
 

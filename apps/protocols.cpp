@@ -49,18 +49,12 @@ boost::json::array protocols_json(const actors::extensions& added) {
 }
 
 int print_protocols(const plain_options& options) {
-  const auto announced = protocols::unimplemented_names();
   if (options.json) {
-    boost::json::array names;
-    for (const std::string_view name : announced)
-      names.emplace_back(name);
-    print_json({{"protocols", protocols_json(options.added)}, {"announced", std::move(names)}});
+    print_json({{"protocols", protocols_json(options.added)}});
     return exit_done;
   }
   for (const auto& entry : protocols::catalog(options.added.protocols))
     print(entry);
-  if (!announced.empty())
-    fmt::print("\ncoming later: {}\n", fmt::join(announced, ", "));
   return exit_done;
 }
 

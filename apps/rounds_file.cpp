@@ -238,6 +238,7 @@ config::problems cannot_replay(const config::loaded_job& loaded) {
       if (sums_gradients(each))
         others.push_back(each.name);
     const char* why = chosen->candidates      ? "changes its protocol while it runs"
+                      : chosen->reduces       ? "has no shard that would record its rounds"
                       : chosen->decentralized ? "has no rounds: every worker has parameters of its own"
                       : chosen->per_push      ? "has no rounds: every shard applies each push alone"
                                               : "has workers that keep parameters of their own between rounds";

@@ -59,7 +59,7 @@ void refuse_endless(const sim::options& how) {
                                           + static_cast<double>(protocols::transmission(how.inject.link, how.model_bytes));
   const bool links_take_time = transit > 0;
   const auto entry = protocols::find_protocol(how.protocol.name, how.added);
-  if (entry && entry->decentralized && links_take_time && how.measured.compute.empty()
+  if (entry && entry->decentralized && !entry->reduces && links_take_time && how.measured.compute.empty()
       && static_cast<double>(step) < transit / most_steps_unheard)
     throw std::runtime_error(fmt::format(
         "steps take {} and {} never waits, so it would make steps without end before a message arrives; set inject.step_ms=10",

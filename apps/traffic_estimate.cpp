@@ -38,6 +38,7 @@ public:
     if (const auto runs = protocols::find_protocol(job.protocol.name, added)) {
       decentralized_ = runs->decentralized;
       per_push_ = runs->per_push;
+      reduces_ = runs->reduces;
     }
     for (std::uint32_t i = 0; i < job.cluster.nodes; ++i)
       out_.nodes.push_back({fmt::format("node-{}", i)});
@@ -45,7 +46,9 @@ public:
 
   traffic_estimate run() {
     if (decentralized_) {
-      replicas();
+      reduces_ ? chunks() : replicas();
+      for (std::uint32_t shard = 0; shard < job_.cluster.shards; ++shard)
+        parameters(shard, [this](std::uint32_t from, std::uint32_t to, double bytes) { out_.start += from != to ? bytes : 0; });
       return out_;
     }
     auto shape = job_.shape();
@@ -72,9 +75,10 @@ public:
 
 private:
   static double bytes_of(flat_range range) { return static_cast<double>(range.size()) * sizeof(float); }
-  double frames_of(flat_range range) const {
-    return static_cast<double>(cut_into_partitions(range, job_.exchange.partition_bytes()).size());
+  static double frames_of(flat_range range, std::int64_t partition) {
+    return static_cast<double>(cut_into_partitions(range, partition).size());
   }
+  double frames_of(flat_range range) const { return frames_of(range, job_.exchange.partition_bytes()); }
   static constexpr wire::range some{0, 16};
 
   double push_of(flat_range range) const {
@@ -90,6 +94,10 @@ private:
   double parameters_of(flat_range range, std::size_t workers) const {
     const wire::params_part head{std::vector<protocols::worker_id>(workers), {}, {}, some};
     return bytes_of(range) + frames_of(range) * head_bytes(head);
+  }
+  static double chunk_of(flat_range range) {
+    const wire::peer_part head{{}, {.is = protocols::peer_message::kind::chunk}, some};
+    return bytes_of(range) + std::max(frames_of(range, actors::chunk_partition_bytes), 1.0) * head_bytes(head);
   }
   double replica() const { return bytes_of(whole_) + frames_of(whole_) * head_bytes(wire::peer_part{{}, {}, some}); }
 
@@ -127,10 +135,25 @@ private:
     for (const auto& from : workers)
       for (const auto& to : workers)
         count(out_.round.peers, from.node, to.node, each * replica());
-    for (std::uint32_t shard = 0; shard < job_.cluster.shards; ++shard)
-      parameters(shard, [this](std::uint32_t from, std::uint32_t to, double bytes) { out_.start += from != to ? bytes : 0; });
     for (const auto& worker : workers)
       out_.evaluation += worker.node != places_.evaluator ? replica() : 0;
+  }
+
+  /// Each worker's part in a sum, and its word to the lead that it has made the step. One replica is enough to evaluate.
+  void chunks() {
+    using namespace protocols::collective;
+    const auto& workers = places_.workers;
+    const auto ranks = static_cast<std::uint32_t>(workers.size());
+    const auto which = reduces_(job_.protocol, ranks, static_cast<std::uint64_t>(bytes_of(whole_)));
+    const auto cuts = cut_into_shards(whole_.size(), static_cast<int>(segments(which, ranks)));
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      for (const step& each : schedule(which, ranks, rank))
+        if (each.does == step::kind::send)
+          count(out_.round.peers, workers[rank].node, workers[each.peer].node,
+                chunk_of({cuts[each.first].begin, cuts[each.last - 1].end}));
+      count(out_.round.push, workers[rank].node, node_of({0}), head_bytes(wire::push_end{}));
+    }
+    out_.evaluation = workers.front().node != places_.evaluator ? replica() : 0;
   }
 
   const actors::job& job_;
@@ -138,6 +161,7 @@ private:
   const std::vector<flat_range> shards_;
   const flat_range whole_;
   bool decentralized_ = false, per_push_ = false;
+  decltype(protocols::protocol::reduces) reduces_{};
   traffic_estimate out_;
 };
 

@@ -26,7 +26,8 @@ struct node_traffic {
   friend bool operator==(const node_traffic&, const node_traffic&) = default;
 };
 
-/// A round: each worker pushes once, and gets the parameters that answer it; decentralized: each makes a step. Where a round's
+/// A round: each worker pushes once, and gets the parameters that answer it; decentralized: each makes a step, all together one
+/// where they take the same. Where a round's
 /// parameters go to those that wait, workers of a node are taken to wait together.
 struct traffic_estimate {
   traffic round;

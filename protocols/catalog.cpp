@@ -3,13 +3,13 @@
 #include "protocols/catalog.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "protocols/adacomm.hpp"
 #include "protocols/admm.hpp"
+#include "protocols/allreduce.hpp"
 #include "protocols/async_sgd.hpp"
 #include "protocols/automatic.hpp"
 #include "protocols/backup_workers.hpp"
@@ -26,18 +26,14 @@ namespace troupe::protocols {
 
 std::vector<protocol> catalog(std::span<const protocol> added) {
   std::vector<protocol> all{
-      sync_protocol(),  backup_protocol(),  deadline_protocol(), async_protocol(), dc_async_protocol(), ssp_protocol(),
-      local_protocol(), adacomm_protocol(), easgd_protocol(),    coded_protocol(), admm_protocol(),     gossip_protocol(),
+      sync_protocol(), backup_protocol(), deadline_protocol(),  async_protocol(), dc_async_protocol(),
+      ssp_protocol(),  local_protocol(),  adacomm_protocol(),   easgd_protocol(), coded_protocol(),
+      admm_protocol(), gossip_protocol(), allreduce_protocol(),
   };
   const auto built_in = static_cast<std::ptrdiff_t>(all.size());
   all.insert(all.end(), added.begin(), added.end());
   all.insert(all.begin() + built_in, auto_protocol(all));
   return all;
-}
-
-std::span<const std::string_view> unimplemented_names() {
-  static constexpr std::array<std::string_view, 1> names{"allreduce"};
-  return names;
 }
 
 std::optional<protocol> find_protocol(const std::string& name, std::span<const protocol> added) {

@@ -5,7 +5,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "protocols/protocol.hpp"
@@ -14,8 +13,6 @@ namespace troupe::protocols {
 
 /// All protocols, in the order in which they are listed; those that a program has added come last. Built on each call.
 std::vector<protocol> catalog(std::span<const protocol> added = {});
-/// Protocols that are planned but not implemented, so that a job that names one gets a clear error.
-std::span<const std::string_view> unimplemented_names();
 
 /// The protocol of this name, built in or added; or nothing.
 std::optional<protocol> find_protocol(const std::string& name, std::span<const protocol> added = {});

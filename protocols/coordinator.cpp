@@ -91,10 +91,13 @@ coordinator_effects coordinator::on(const joined& msg) {
   }
   state_.members[who.worker] = who.incarnation;
   state_.counted.erase(who.worker);
-  if (started())
+  if (started()) {
     out.emplace_back(next_plan());
-  else if (state_.members.size() >= options_.workers)
+    if (state_.evaluating && options_.same_replicas) // the plan's first worker is asked, and it may be another now
+      out.emplace_back(evaluate{state_.held});
+  } else if (state_.members.size() >= options_.workers) {
     return start();
+  }
   return out;
 }
 
@@ -241,6 +244,17 @@ bool coordinator::judge(const evaluated& msg, version of) {
 
 step_count coordinator::unheard(const std::vector<std::pair<member, step_count>>& made) const {
   step_count out;
+  if (options_.same_replicas) {
+    const auto newest = [](step_count a, step_count b) { return a.steps < b.steps ? b : a; };
+    const step_count held{state_.held.value, state_.samples};
+    step_count known = held, all = held;
+    for (const auto& [worker, reported] : state_.counted)
+      known = newest(known, reported);
+    for (const auto& [who, contained] : made)
+      all = newest(all, contained);
+    all = newest(known, all);
+    return {all.steps - known.steps, all.samples - known.samples};
+  }
   for (const auto& [who, all] : made)
     if (const auto member = state_.members.find(who.worker);
         member != state_.members.end() && member->second == who.incarnation) {
@@ -279,8 +293,12 @@ coordinator_effects coordinator::on(const report& msg) {
   if (options_.decentralized && msg.event == report::kind::round_closed)
     for (const timing& step : msg.timings) {
       step_count& counted = state_.counted[step.worker];
-      counted = {counted.steps + 1, counted.samples + static_cast<std::uint64_t>(step.samples)};
+      counted = options_.same_replicas
+                    ? step_count{msg.ver.value, msg.samples}
+                    : step_count{counted.steps + 1, counted.samples + static_cast<std::uint64_t>(step.samples)};
     }
+  if (msg.event == report::kind::lost)
+    return fail(fmt::format("no worker has the parameters any more: {}", fmt::join(state_.losses, ", ")));
   if (msg.event == report::kind::push_not_finite)
     ++state_.pushes_without_update;
   else if (msg.event != report::kind::round_closed)

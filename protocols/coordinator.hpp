@@ -41,6 +41,7 @@ struct coordinator_options {
   std::uint32_t max_rounds_without_update = 20;
   /// Only the workers hold parameters: an evaluation asks all of them, and asks again when one is gone.
   bool decentralized = false;
+  bool same_replicas = false; ///< decentralized: every worker's are the job's, and it says all steps that are in them
   /// The learning rate after this many samples, for controllers that follow it. Absent: 1.
   std::function<double(std::uint64_t samples)> learning_rate{};
 };
@@ -60,7 +61,7 @@ struct coordinator_state {
   bool time_is_up = false;
   version held{};                            ///< held last
   std::uint64_t samples = 0;                 ///< applied when held last
-  std::map<worker_id, step_count> counted{}; ///< decentralized: reported by the lead, for this incarnation
+  std::map<worker_id, step_count> counted{}; ///< decentralized: reported by the lead, for this incarnation; of same replicas, all
   std::uint32_t rounds_without_update = 0, pushes_without_update = 0; ///< in a row
   std::vector<double> memory{};                                       ///< the controller's
   std::map<holder_id, bool> backups{};                                ///< those that are there; whether each has all of its shard
@@ -114,7 +115,7 @@ public:
   coordinator_effects on(const expired& msg);
   /// From the operator, while the job runs: takes effect as a controller's decision does.
   coordinator_effects on(const decision& msg);
-  /// From the lead; only `round_closed` and `push_not_finite` matter here.
+  /// From the lead; only `round_closed`, `push_not_finite` and `lost` matter here.
   coordinator_effects on(const report& msg);
 
   /// To one that goes on where another one was lost: an evaluation of which that one may have heard. With patience: whether it

@@ -53,7 +53,15 @@ struct round_record {
 
 /// A fact for logs, metrics and the coordinator.
 struct report {
-  enum class kind : std::uint8_t { round_closed, push_discarded, push_refused, push_not_finite, held, note } event = kind::note;
+  enum class kind : std::uint8_t {
+    round_closed,
+    push_discarded,
+    push_refused,
+    push_not_finite,
+    held,
+    note,
+    lost ///< allreduce: no worker has the parameters any more
+  } event = kind::note;
   version ver{};
   worker_id worker{};
   std::uint64_t samples = 0; ///< applied so far
@@ -128,15 +136,47 @@ struct send_push {
   bool keep = false; ///< the next mix may name the sum
   friend bool operator==(const send_push&, const send_push&) = default;
 };
-/// Send the worker's own parameters, as they are now, to a peer or the evaluator; no tensor if the weight is 0. If the peer is
-/// gone or behind, or the parameters are not finite, the driver does not send them but gives the message back: the worker hears
-/// it as from itself. To the evaluator, parameters that are not finite go with weight 0.
+/// Send a replica: the worker's own parameters, as they are now, to a peer or the evaluator; no tensor if the weight is 0. If the
+/// peer is gone or behind, or the parameters are not finite, the driver does not send them but gives the message back: the worker
+/// hears it as from itself. To the evaluator, parameters that are not finite go with weight 0.
+///
+/// Or a chunk: the segments `message.part` of the tensor `message.data`, which stays as it is until the peer has read them. Or a
+/// standing, without a tensor. Or a state: the worker's own parameters and its optimizer's state, as they are now.
 struct send_peer {
   worker_id to{};
   peer_message message{};
   friend bool operator==(const send_peer&, const send_peer&) = default;
 };
-using worker_effect = std::variant<compute, local_step, adopt, mix, dual, discard, send_push, send_peer>;
+/// In the tensor `to`, these segments become the sum of terms, in their order. A term is a chunk of just these segments, or `to`
+/// itself: what is in place.
+struct add_up {
+  ticket to{};
+  segment_range part{};
+  std::vector<term> sum{};
+  friend bool operator==(const add_up&, const add_up&) = default;
+};
+/// Make `round.ver` of the worker's own parameters, by the job's optimizer, at the sum of a round times its weight, clipped if
+/// the job clips. The sum's tensor may be freed afterwards.
+struct take_step {
+  close round{};
+  term sum{};
+  friend bool operator==(const take_step&, const take_step&) = default;
+};
+/// The worker's own parameters and its optimizer's state become those of a peer's state, of this version. It may be freed
+/// afterwards.
+struct take_state {
+  version ver{};
+  ticket from{};
+  friend bool operator==(const take_state&, const take_state&) = default;
+};
+/// The part of a peer's message that this ticket names is refused: it may be freed, and is counted.
+struct refuse {
+  ticket data{};
+  std::string why{}; ///< names the peer
+  friend bool operator==(const refuse&, const refuse&) = default;
+};
+using worker_effect =
+    std::variant<compute, local_step, adopt, mix, dual, discard, send_push, send_peer, add_up, take_step, take_state, refuse>;
 using worker_effects = std::vector<worker_effect>;
 
 // -- rule

@@ -3,6 +3,7 @@
 #include "protocols/lead.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <type_traits>
@@ -212,7 +213,11 @@ lead_effects lead::translate(rule_effects decided) {
   std::optional<report> holds;
   std::optional<round_record> made;
   bool marks = false;
-  for (rule_effect& effect : decided)
+  for (auto next = decided.begin(); next != decided.end(); ++next) {
+    if (state_.held && makes_version(*next)) { // it holds at one before
+      state_.deferred.emplace_back(std::move_iterator(next), std::move_iterator(decided.end()));
+      break;
+    }
     std::visit(
         [&]<class Effect>(Effect& e) {
           if constexpr (std::is_same_v<Effect, apply>) {
@@ -246,7 +251,8 @@ lead_effects lead::translate(rule_effects decided) {
             out.emplace_back(std::move(e));
           }
         },
-        effect);
+        *next);
+  }
   if (marks)
     marked_ = at_rest(state());
   // Last, so that the coordinator hears of the round before it hears of the hold.

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "protocols/collective/facts.hpp"
 #include "protocols/ids.hpp"
 #include "protocols/spec.hpp"
 #include "protocols/squared_norm.hpp"
@@ -66,13 +67,14 @@ struct push {
   version base{};    ///< the parameters it was computed against
   ticket gradient{}; ///< ticket 0 when `samples` is 0
   std::int64_t samples = 0;
-  double loss = 0;         ///< mean training loss over the samples, as far as their labels count
-  nanoseconds compute = 0; ///< how long the worker computed
-  bool finite = true;      ///< the worker looked at every element
-  double weight = 1;       ///< elastic averaging: alpha, so that both sides use the same
-  nanoseconds at = 0;      ///< training time of its arrival
-  double ignored = 0;      ///< samples' worth of labels that do not count: half a sample where half of a sample's are ignored
-  squared_norm squares{};  ///< of the gradient, where each push is applied alone and gradients are clipped
+  double loss = 0;           ///< mean training loss over the samples, as far as their labels count
+  nanoseconds compute = 0;   ///< how long the worker computed
+  bool finite = true;        ///< the worker looked at every element
+  double weight = 1;         ///< elastic averaging: alpha, so that both sides use the same
+  nanoseconds at = 0;        ///< training time of its arrival
+  double ignored = 0;        ///< samples' worth of labels that do not count: half a sample where half of a sample's are ignored
+  squared_norm squares{};    ///< of the gradient, where each push is applied alone and gradients are clipped
+  std::uint64_t applied = 0; ///< allreduce: samples of all rounds up to this one; `samples` are the round's
   /// What the loss and the gradient are the mean over, and weighted by.
   double counted() const { return static_cast<double>(samples) - ignored; }
   friend bool operator==(const push&, const push&) = default;
@@ -138,14 +140,38 @@ struct step_count {
   std::uint64_t steps = 0, samples = 0;
   friend bool operator==(const step_count&, const step_count&) = default;
 };
-/// Worker to worker (gossip, allreduce). `data` is that worker's own parameters; gossip's rounds are the sender's steps, and
-/// weights its shares. To the evaluator, the round is the version it asked for, and a weight of 0 means: leave this replica out.
+/// Segments [first, last) of a tensor that is cut into `of` of them, as evenly as its grains go.
+struct segment_range {
+  std::uint32_t first = 0, last = 1, of = 1;
+  friend auto operator<=>(const segment_range&, const segment_range&) = default;
+};
+/// Where a worker is whose steps all workers take (allreduce), besides its parameters and its optimizer's state.
+struct worker_course {
+  std::uint64_t position = 0, samples = 0;      ///< in the data; applied
+  std::uint64_t at_samples = 0, at_version = 0; ///< as in the newest `hold_order`
+  friend bool operator==(const worker_course&, const worker_course&) = default;
+};
+/// Worker to worker (gossip, allreduce).
+///
+/// `replica`: `data` is that worker's own parameters; gossip's rounds are the sender's steps, and weights its shares. To the
+/// evaluator, the round is the version it asked for, and a weight of 0 means: leave this replica out.
+///
+/// allreduce's rounds are the versions that they make. `chunk`: some segments of the round's sum, as far as it is made, with the
+/// facts of these. `standing`: the sender is at version `round` under this plan, or, if the weight is 0, has no parameters yet.
+/// `state`: all that the sender has of version `round`, with the facts of the round that made it.
 struct peer_message {
+  enum class kind : std::uint8_t { replica, chunk, standing, state };
   member from{};
   std::uint64_t round = 0;
   double weight = 1;
   ticket data{};
-  step_count made{}; ///< to the evaluator: the sender's own steps that `data` contains
+  step_count made{}; ///< to the evaluator: the sender's own steps that `data` contains; allreduce: all steps
+  kind is = kind::replica;
+  plan_epoch epoch{};      ///< allreduce: of the round
+  std::uint32_t stage = 0; ///< chunk: of its schedule
+  segment_range part{};    ///< chunk
+  collective::facts facts{};
+  worker_course course{}; ///< state
   friend bool operator==(const peer_message&, const peer_message&) = default;
 };
 

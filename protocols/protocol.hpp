@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "protocols/collective/schedule.hpp"
 #include "protocols/controller.hpp"
 #include "protocols/parameters.hpp"
 #include "protocols/params_worker.hpp"
@@ -55,6 +56,9 @@ struct protocol {
   std::optional<parameter<std::int64_t>> period{};
   /// What is wrong with the parameters together, or with this number of workers; empty if valid. Absent: nothing to validate.
   std::function<std::string(const protocol_spec&, std::uint32_t workers)> validate{};
+  /// decentralized, and all workers take the same steps, each at a sum that these many ranks make among themselves of so many
+  /// bytes: how they make it. Absent: they do not.
+  std::function<collective::algorithm(const protocol_spec&, std::uint32_t ranks, std::uint64_t bytes)> reduces{};
   /// Absent: nothing more.
   std::function<footprint(const protocol_spec&)> keeps{};
   /// Nanoseconds that a round takes for each 1/n of its samples, given the times of the plan's n workers. auto compares them; if

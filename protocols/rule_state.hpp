@@ -64,6 +64,23 @@ struct gossip_rule_state {
   friend bool operator==(const gossip_rule_state&, const gossip_rule_state&) = default;
 };
 
+/// A worker of allreduce_rule.
+struct reported_version {
+  version newest{};
+  nanoseconds at = 0; ///< when it reported that
+  bool has = false;   ///< the parameters: it began with them, or has reported a version
+  friend bool operator==(const reported_version&, const reported_version&) = default;
+};
+/// Of allreduce_rule.
+struct allreduce_rule_state {
+  protocols::plan plan{};
+  std::map<member, reported_version> live{};
+  std::map<push_id, push> open{}; ///< reports of versions that not all have made
+  version made{};
+  std::uint64_t samples = 0;
+  friend bool operator==(const allreduce_rule_state&, const allreduce_rule_state&) = default;
+};
+
 /// A worker of admm.
 struct admm_member {
   std::optional<push> newest{}; ///< its u_i
@@ -90,7 +107,7 @@ struct added_rule_state {
 };
 
 /// The first: of no rule yet.
-using rule_state =
-    std::variant<std::monostate, round_rule_state, push_rule_state, gossip_rule_state, admm_state, added_rule_state>;
+using rule_state = std::variant<std::monostate, round_rule_state, push_rule_state, gossip_rule_state, admm_state,
+                                added_rule_state, allreduce_rule_state>;
 
 } // namespace troupe::protocols

@@ -19,6 +19,15 @@ public:
     (void)msg;
     return {};
   }
+  /// Told to workers that hold the parameters themselves: where to stop. Replaces the previous one.
+  virtual worker_effects on(const hold_order& msg) {
+    (void)msg;
+    return {};
+  }
+  /// How long one set of parameters is, before anything else.
+  virtual void model_is(std::uint64_t bytes) { (void)bytes; }
+  /// The peers from which it needs something now.
+  virtual std::vector<worker_id> waiting_for() const { return {}; }
   /// Ends the process where an invariant of its state is broken. Between messages.
   virtual void check() const {}
 };

@@ -71,8 +71,13 @@ node_control::behavior_type node_state::behavior_with(const caf::typed_actor<caf
         job->roles().tell(msg);
       }...,
       [this](const protocols::hold_order& msg) {
-        if (auto* const job = ordered())
-          caf::anon_send(job->roles().lead(), msg);
+        auto* const job = ordered();
+        if (job == nullptr)
+          return;
+        if (const auto lead = job->roles().lead())
+          caf::anon_send(lead, msg);
+        if (job->reduces())
+          job->roles().tell_workers(msg);
       },
       [this](const protocols::fetch_order& msg) { fetch(msg); },
       [this](waiting_query query) -> caf::result<std::vector<std::uint32_t>> {

@@ -97,6 +97,7 @@ public:
   template <class Order>
   void note(const Order&) {}
   bool decentralized() const { return protocol_.decentralized; }
+  bool reduces() const { return static_cast<bool>(protocol_.reduces); }
 
   std::string own_id() const { return "node " + name_of(number_); }
   /// The name of a node of this job.

@@ -65,6 +65,7 @@ worker_setup working(const job& what, const protocols::protocol& runs, protocols
   out.inject = what.inject;
   out.keeps_own = runs.decentralized;
   out.machine = runs.make_worker(what.protocol, self, what.seed);
+  out.machine->model_is(static_cast<std::uint64_t>(floats) * sizeof(float));
   out.keeps_push = what.cluster.replicas > 1;
   out.overlaps = what.exchange.overlap;
   if (what.codec.encodes_pushes())
@@ -73,14 +74,24 @@ worker_setup working(const job& what, const protocols::protocol& runs, protocols
   return out;
 }
 
-evaluator_setup evaluating(const data_pair& data, const job& what, std::shared_ptr<const model> net,
-                           std::shared_ptr<kernels::backend> queue, tracer_ptr trace) {
+evaluator_setup evaluating(const data_pair& data, const job& what, const protocols::protocol& runs,
+                           std::shared_ptr<const model> net, std::shared_ptr<kernels::backend> queue, tracer_ptr trace) {
   evaluator_setup out{.data = data, .train_samples = what.evaluate.train_samples, .batch_rows = what.data.piece_rows()};
   out.net = std::move(net);
   out.queue = std::move(queue);
   out.trace = std::move(trace);
   out.keeps_best = what.stop.patience > 0;
+  out.same_replicas = static_cast<bool>(runs.reduces);
   return out;
+}
+
+/// None where workers do not take the same steps. With a queue of its own, for the compute actor has a thread of its own.
+std::shared_ptr<common_replica> common_of(const job& what, const protocols::protocol& runs, const parameter_layout& layout,
+                                          std::int64_t data_size) {
+  if (!runs.reduces)
+    return nullptr;
+  return std::make_shared<common_replica>(kernels::open_backend({}), what.optimizer, layout.floats(), data_size,
+                                          update_ranges(layout, {0, layout.floats()}));
 }
 
 /// Who takes this worker's pushes, and in what partitions, when some aggregators are gone.
@@ -335,7 +346,7 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   auto floats = net_->layout().floats();
   protocols::worker_id id{index};
   const auto name = fmt::format("worker {}", index);
-  const auto& device = device_of(places_.workers[index], job_.compute.device);
+  const std::string device = protocol_.reduces ? "cpu" : device_of(places_.workers[index], job_.compute.device);
   auto queue = for_role(name, device, [&] { return open_queue(device, index); });
   auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
   auto setup = working(job_, protocol_, {id, protocols::incarnation{incarnation}}, loaded_.data.train->size(), floats, allocate);
@@ -348,6 +359,7 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   setup.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
   setup.meter = meter_;
   setup.trace = trace_;
+  setup.common = common_of(job_, protocol_, net_->layout(), setup.data_size);
   auto computes = computing(job_, protocol_, queue, net_, index, incarnation);
   computes.saved = for_coordinator();
   auto compute = for_role(name, device, [&] { return self_->spawn<compute_impl, caf::detached>(std::move(computes)); });
@@ -371,8 +383,7 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   roles_.workers.insert_or_assign(index, actor);
   roles_.incarnations.insert_or_assign(index, incarnation);
   unheard_.replaced(role_lost::kind::worker, index);
-  std::erase_if(
-      shown_, [&](const shown_actor& each) { return each.id == name || each.watched_by == name; }); // of the previous incarnation
+  std::erase_if(shown_, [&](const shown_actor& old) { return old.id == name || old.watched_by == name; });
   shown_.push_back({actor, name, "worker", own_id()});
   shown_.push_back({compute, fmt::format("compute {}", index), "compute", name});
   shown_.push_back({loader, fmt::format("loader {}", index), "loader", name});
@@ -400,7 +411,7 @@ void node_job::spawn_evaluator() {
   if (device.empty())
     device = of_the_first(places_.holders, job_.compute.shard_device);
   auto queue = for_role("the evaluator", device, [&] { return open_queue(device); });
-  auto setup = evaluating(loaded_.data, job_, net_, queue, trace_);
+  auto setup = evaluating(loaded_.data, job_, protocol_, net_, queue, trace_);
   const flat_range all{0, net_->layout().floats()};
   auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
   auto receive_buffers = setup.receive_buffers = std::make_shared<params_assembler>(all, allocate);

@@ -160,6 +160,8 @@ kernels::buffer lane_router::place(net::node_id from, const wire::message& head,
           },
           [this](const wire::peer_part& m) -> kernels::buffer {
             auto role = find(m.to);
+            if (m.message.is != protocols::peer_message::kind::replica)
+              return {}; // of no use but to its receiver
             return role.peers ? role.peers->place({m.message.from, m.message.round}, flat(m.where)) : kernels::buffer{};
           },
           [](const auto&) -> kernels::buffer { return {}; },
@@ -241,15 +243,18 @@ params_actor::behavior_type params_proxy_state::make_behavior() {
         target_.hub->send(target_.node, head, payload, target_.priority_of(head.where));
       },
       [this](wire::peer_part& head, const kernels::buffer& payload) {
+        using kind = protocols::peer_message::kind;
         const auto whole = flat(head.where);
+        const bool waited_for = head.message.is == kind::chunk || head.message.is == kind::standing;
+        const int priority = waited_for ? small_message : replica_priority;
         if (whole.size() == 0)
-          target_.hub->send(target_.node, head, {}, replica_priority);
-        for (auto part : cut_into_partitions(whole, target_.partition_bytes)) {
+          target_.hub->send(target_.node, head, {}, priority);
+        for (auto part : cut_into_partitions(whole, waited_for ? chunk_partition_bytes : target_.partition_bytes)) {
           head.where = {part.begin, part.end};
           target_.hub->send(target_.node, head,
                             payload.slice(static_cast<std::size_t>(part.begin - whole.begin) * sizeof(float),
                                           static_cast<std::size_t>(part.size()) * sizeof(float)),
-                            replica_priority);
+                            priority);
         }
       },
   };

@@ -134,8 +134,7 @@ void add_compute(key_list& keys) {
 }
 
 void add_protocol(key_list& keys, const actors::extensions& added) {
-  text names{with_added({}, protocols::catalog(added.protocols)), {}};
-  names.planned.assign(protocols::unimplemented_names().begin(), protocols::unimplemented_names().end());
+  const text names{with_added({}, protocols::catalog(added.protocols)), {}};
   TROUPE_KEY("protocol", "name", names, job.protocol.name,
              "which worker waits for which; `troupe protocols` lists the protocols and their parameters");
   TROUPE_KEY("protocol", "fan_in", fan_in_domain(), job.protocol.fan_in,

@@ -113,7 +113,6 @@ text protocol_names(const std::vector<protocol>& catalog) {
   text names;
   for (const auto& entry : catalog)
     names.choices.push_back(entry.name);
-  names.planned.assign(protocols::unimplemented_names().begin(), protocols::unimplemented_names().end());
   return names;
 }
 

@@ -89,7 +89,10 @@ std::string no_own_steps(const config::loaded_job& loaded) {
     if (!keeps.replica || keeps.dual || keeps.velocity)
       return fmt::format("under {} {}; the caller's optimizer can take the workers' own steps of local, adacomm, easgd without "
                          "momentum, and gossip",
-                         planned.name, keeps.replica ? "workers take steps of the protocol's own" : "workers take no steps");
+                         planned.name,
+                         keeps.replica     ? "workers take steps of the protocol's own"
+                         : planned.reduces ? "all workers take the same steps"
+                                           : "workers take no steps");
   }
   return {};
 }

@@ -3,6 +3,7 @@
 // run it.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -17,9 +18,14 @@ namespace troupe::protocols {
 
 /// Collects one version at a time from the workers in the newest plan: the next plan leaves out those that die meanwhile.
 /// Replicas that come early are kept; those that are old, or of a worker outside the plan, are ignored.
+///
+/// Where all replicas are the same, the first that comes is enough: the plan's first worker is asked, and if that dies, the next
+/// plan's.
 template <class Tensor>
 class replica_collection {
 public:
+  explicit replica_collection(bool same = false) : same_(same) {}
+
   struct average {
     version ver{};
     operands<Tensor> terms{}; ///< by worker; empty: no worker has sent a tensor
@@ -31,6 +37,7 @@ public:
     members_ = msg;
     std::erase_if(replicas_, [this](const auto& each) { return !members_.has(each.second.head.from); });
     std::erase_if(missing_, [this](member who) { return !members_.has(who); });
+    expect_one();
     return complete();
   }
   /// Collect this version. Repeating the order, after a death, changes nothing.
@@ -42,6 +49,7 @@ public:
     for (const member& who : members_.workers)
       if (const auto sent = replicas_.find(who); sent == replicas_.end() || version{sent->second.head.round} != msg.ver)
         missing_.insert(who);
+    expect_one();
     return complete();
   }
   /// No tensor if its weight is 0, or if the worker has none yet.
@@ -51,6 +59,8 @@ public:
     replicas_[head.from] = {head, std::move(tensor)};
     if (version{head.round} == collecting_)
       missing_.erase(head.from);
+    if (same_ && version{head.round} == collecting_)
+      missing_.clear();
     return complete();
   }
 
@@ -63,6 +73,13 @@ private:
     peer_message head;
     std::optional<Tensor> tensor;
   };
+
+  void expect_one() {
+    const bool is_here =
+        std::ranges::any_of(replicas_, [this](const auto& each) { return version{each.second.head.round} == collecting_; });
+    if (same_ && collecting_)
+      missing_ = is_here || members_.workers.empty() ? std::set<member>{} : std::set{members_.workers.front()};
+  }
 
   std::optional<average> complete() {
     if (!collecting_ || !missing_.empty())
@@ -86,6 +103,7 @@ private:
     return out;
   }
 
+  bool same_;
   plan members_;
   std::optional<version> collecting_;
   version averaged_; ///< the last

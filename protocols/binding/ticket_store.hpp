@@ -27,6 +27,14 @@ public:
     const auto found = kept_.find(name);
     return found == kept_.end() ? Tensor{} : found->second;
   }
+  /// Returns whether there was one.
+  bool replace(ticket name, Tensor by) {
+    const auto found = kept_.find(name);
+    if (found == kept_.end())
+      return false;
+    found->second = std::move(by);
+    return true;
+  }
   /// Returns whether it was there.
   bool drop(ticket name) { return kept_.erase(name) != 0; }
   std::optional<Tensor> take(ticket name) {

@@ -40,7 +40,12 @@ namespace troupe::protocols {
 ///   void send(const push&, operands<tensor> sum, bool keep);    keep: give the sum to `pushed`
 ///   void push_again(std::optional<holder_id>);                  the pushes since the adopted version, to one holder or to all
 ///   bool reaches(worker_id);                                    whether a peer is there, and the way to it free
-///   void send(const send_peer&);                                the worker's own parameters
+///   void send(const send_peer&);                                anything but a chunk
+///   void send_chunk(const send_peer&, const tensor& of);        some segments
+///   tensor add_up(const tensor& to, const segment_range&, const operands<tensor>&);  what `to` is then; `own`: what is in place
+///   void take_step(const close&, const tensor& sum, double weight);
+///   void take_state(version, const tensor&);                    as `join` had it from a peer
+///   void refused(const std::string& why);                       what a peer has sent
 ///   void broken(const std::string&);                            the machine has named what is not there
 ///   bool checks();                                              whether the machine asserts its invariants after each message
 template <class World>
@@ -111,6 +116,7 @@ public:
     ask(msg);
   }
   void on(const fetch_order& msg) { ask(msg); }
+  void on(const hold_order& msg) { ask(msg); }
   void on(const keep_order& msg) { save(msg.ver); }
   /// A push that is not in a version yet may be lost with the shard, or what its lead knew of it with the lead.
   void on(const takes_over& msg) { world_.push_again(msg.shard == holder_id{0} ? std::nullopt : std::optional{msg.shard}); }
@@ -203,10 +209,41 @@ private:
       world_.send(msg, std::move(sum), effect.keep);
   }
   void perform(const send_peer& effect) {
-    if (effect.to != evaluator && !world_.reaches(effect.to))
+    using kind = peer_message::kind;
+    if (effect.message.is == kind::chunk)
+      world_.send_chunk(effect, store_.find(effect.message.data));
+    else if (effect.message.is == kind::replica && effect.to != evaluator && !world_.reaches(effect.to))
       give_back(effect);
     else
       world_.send(effect);
+  }
+
+  void perform(const add_up& effect) {
+    operands<tensor> sum;
+    for (const term& part : effect.sum)
+      if (part.tensor == effect.to)
+        sum.push_back({operand<tensor>::source::own, {}, part.weight});
+      else
+        sum.push_back({operand<tensor>::source::given, store_.find(part.tensor), part.weight});
+    if (!store_.replace(effect.to, world_.add_up(store_.find(effect.to), effect.part, sum)))
+      world_.broken("a worker adds to a ticket that it does not have");
+  }
+  void perform(const take_step& effect) {
+    if (const auto sum = store_.take(effect.sum.tensor))
+      world_.take_step(effect.round, *sum, effect.sum.weight);
+    else
+      world_.broken("a worker takes a step at a ticket that it does not have");
+  }
+  void perform(const take_state& effect) {
+    if (const auto state = store_.take(effect.from))
+      world_.take_state(effect.ver, *state);
+    else
+      world_.broken("a worker takes a state that it does not have");
+  }
+
+  void perform(const refuse& effect) {
+    perform(discard{effect.data});
+    world_.refused(effect.why);
   }
 
   void save(version marked) {

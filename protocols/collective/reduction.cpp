@@ -19,7 +19,7 @@ using kind = step::kind;
 constexpr std::uint8_t waits = 0, merges = 1, is_over = 2; // progress of a step
 
 facts operator+(const facts& a, const facts& b) {
-  return {a.samples + b.samples, a.loss + b.loss, a.finite && b.finite};
+  return {a.samples + b.samples, a.loss + b.loss, a.finite && b.finite, a.ignored + b.ignored};
 }
 
 } // namespace
@@ -31,6 +31,7 @@ reduction_effects reduction::on(const begin& msg) {
   state_.is = course::runs;
   state_.rank = msg.rank;
   state_.ranks = msg.ranks;
+  state_.own = msg.own;
   state_.steps = schedule(which_, msg.ranks, msg.rank);
   state_.progress.assign(state_.steps.size(), waits);
   state_.known.assign(segments(which_, msg.ranks), msg.own);

@@ -9,18 +9,11 @@
 #include <variant>
 #include <vector>
 
+#include "protocols/collective/facts.hpp"
 #include "protocols/collective/schedule.hpp"
 #include "protocols/ids.hpp"
 
 namespace troupe::protocols::collective {
-
-/// What is known of the gradients in a sum. It travels with the sum and is added in the same order.
-struct facts {
-  std::int64_t samples = 0;
-  double loss = 0;    ///< mean loss times samples
-  bool finite = true; ///< every element of each is
-  friend bool operator==(const facts&, const facts&) = default;
-};
 
 /// Names a message of this reduction at its receiver.
 struct chunk_id {
@@ -88,6 +81,7 @@ using reduction_effects = std::vector<reduction_effect>;
 struct reduction_state {
   enum class course : std::uint8_t { waits, runs, done, abandoned } is = course::waits;
   std::uint32_t rank = 0, ranks = 1;
+  facts own{}; ///< of the rank's own term
   std::vector<step> steps{};
   std::vector<std::uint8_t> progress{}; ///< of each step: 0 waits, 1 is being merged, 2 is done
   std::vector<facts> known{};           ///< of each segment, as it is in place

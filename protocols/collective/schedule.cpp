@@ -211,6 +211,20 @@ std::string_view name_of(algorithm which) {
   return {};
 }
 
+std::optional<algorithm> algorithm_named(std::string_view name) {
+  for (const algorithm each : {algorithm::direct, algorithm::ring, algorithm::halving, algorithm::tree})
+    if (name_of(each) == name)
+      return each;
+  return std::nullopt;
+}
+
+algorithm algorithm_for(std::uint32_t ranks, std::uint64_t bytes) {
+  constexpr std::uint64_t small = 256 * 1024;
+  if (ranks <= 8)
+    return algorithm::direct;
+  return bytes < small ? algorithm::halving : algorithm::ring;
+}
+
 std::uint32_t segments(algorithm which, std::uint32_t ranks) {
   switch (which) {
   case algorithm::direct:

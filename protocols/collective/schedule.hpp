@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,11 @@ namespace troupe::protocols::collective {
 enum class algorithm : std::uint8_t { direct, ring, halving, tree };
 
 std::string_view name_of(algorithm which);
+/// Nothing if there is none of this name.
+std::optional<algorithm> algorithm_named(std::string_view name);
+/// For `auto`: by a fixed table, so that a run repeats. `direct` is done in two stages, but then every rank sends to every other
+/// at once; beyond 8 ranks `halving` for what takes less time than its stages, and `ring` for what takes more.
+algorithm algorithm_for(std::uint32_t ranks, std::uint64_t bytes);
 
 /// In how many segments a range is cut: as evenly as it goes, the same at every rank.
 std::uint32_t segments(algorithm which, std::uint32_t ranks);

@@ -239,6 +239,64 @@ void rounds_are_sound::check_samples(const close& round, const tally& sum, bool 
   }
 }
 
+// -- replicas are one
+
+void replicas_are_one::heard(nanoseconds, endpoint, endpoint, const message& msg) {
+  if (const auto* now = std::get_if<plan_envelope>(&msg))
+    plans_.try_emplace((*now)->epoch, **now);
+}
+
+void replicas_are_one::stepping(member who, const close& round, std::span<const operand> sum) {
+  const tally made = tally_of(sum);
+  const plan& under = plans_[round.epoch];
+  std::uint64_t next = round.position;
+  double whole = 0;
+  for (const auto& [key, weight] : made) {
+    whole += weight;
+    if (key.sample != next++)
+      return wrong(fmt::format("version {}: sample {} follows sample {}", round.ver.value, key.sample, next - 2));
+    if (!under.has(key.worker))
+      wrong(
+          fmt::format("version {} has a gradient of worker {}, which is not in its plan", round.ver.value, text_of(key.worker)));
+  }
+  if (next != under.after(round.position) || std::abs(whole - 1) > 1e-9)
+    wrong(fmt::format("version {} is of samples {} to {}, with weights of {}", round.ver.value, round.position, next, whole));
+  if (const auto last = newest_.find(who); last != newest_.end() && last->second >= round.ver)
+    wrong(fmt::format("worker {} makes version {} after {}", text_of(who), round.ver.value, last->second.value));
+  one_version& known = versions_[round.ver];
+  if (known.epoch < round.epoch) {
+    for (const member& other : known.holders)
+      if (under.has(other))
+        wrong(fmt::format("version {} is made again, and worker {} has it", round.ver.value, text_of(other)));
+    known = {.epoch = round.epoch, .sum = made};
+  } else if (known.epoch > round.epoch) {
+    wrong(fmt::format("worker {} makes version {} of an older plan", text_of(who), round.ver.value));
+  } else if (known.sum != made) {
+    wrong(fmt::format("worker {} makes another version {}", text_of(who), round.ver.value));
+  }
+}
+
+void replicas_are_one::has(member who, version ver, std::uint64_t fingerprint) {
+  newest_[who] = ver;
+  one_version& known = versions_[ver];
+  if (known.holders.empty())
+    known.fingerprint = fingerprint;
+  else if (known.fingerprint != fingerprint)
+    wrong(fmt::format("worker {} has another version {} than the rest", text_of(who), ver.value));
+  known.holders.insert(who);
+}
+
+/// What each version is of follows what the one before is of, or leaves out a round that was not finite.
+void replicas_are_one::finished(const aftermath&) {
+  std::uint64_t next = 0;
+  for (const auto& [ver, made] : versions_)
+    if (!made.sum.empty()) {
+      if (made.sum.begin()->first.sample < next)
+        wrong(fmt::format("version {}: sample {} is used a second time", ver.value, made.sum.begin()->first.sample));
+      next = made.sum.rbegin()->first.sample + 1;
+    }
+}
+
 // -- limits are exact
 
 limits_are_exact::limits_are_exact(const options& job)
@@ -299,10 +357,15 @@ void limits_are_exact::decided(nanoseconds, holder_id shard, const lead& by, con
   if (!proposed_.empty() && std::ranges::none_of(effects, is_close))
     return;
   bool reached = holds_;
-  // Where steps are but counted, a version is followed by the end of the push that it counts.
+  // Where steps are but counted, a version is followed by the end of the push that it counts, or of the first of them. If those
+  // who reported a version are dead, the next one says how much is applied.
   const auto counted = [&](const lead_effect& version_made) -> std::uint64_t {
     const auto* next = &version_made == &effects.back() ? nullptr : std::get_if<drop_order>(&version_made + 1);
-    return next == nullptr ? 0 : static_cast<std::uint64_t>(pushed_[next->id].samples);
+    if (next == nullptr)
+      return 0;
+    const push& reported = pushed_[next->id];
+    return reported.applied > 0 ? reported.applied - std::min(reported.applied, samples_)
+                                : static_cast<std::uint64_t>(reported.samples);
   };
   for (const lead_effect& effect : effects)
     if (const auto* round = std::get_if<close>(&effect)) {

@@ -88,6 +88,27 @@ private:
   std::set<std::uint64_t> used_;
 };
 
+/// Where all workers take the same steps: a version is the mean of one global batch, each sample once, and the same at every
+/// worker that has it. It is made again only if whoever had it is dead. Needs tally numerics.
+class replicas_are_one final : public checker {
+public:
+  void heard(nanoseconds at, endpoint from, endpoint to, const message& msg) override;
+  void stepping(member who, const close& round, std::span<const operand> sum) override;
+  void has(member who, version ver, std::uint64_t fingerprint) override;
+  void finished(const aftermath& all) override;
+
+private:
+  struct one_version {
+    plan_epoch epoch{}; ///< under which it was made
+    std::uint64_t fingerprint = 0;
+    std::set<member> holders{}; ///< who has had it
+    tally sum{};
+  };
+  std::map<plan_epoch, plan> plans_;
+  std::map<version, one_version> versions_;
+  std::map<member, version> newest_;
+};
+
 /// The lead shard holds at the version that reaches its limit, says how many samples are applied, and sends nothing while it
 /// holds.
 class limits_are_exact final : public checker {

@@ -29,6 +29,7 @@ coordinator_options first_plan_of(const options& job) {
   out.protocol = initial_protocol(job.protocol, job.added);
   out.period = initial_period(out.protocol, job.added);
   out.decentralized = entry_of(job).decentralized;
+  out.same_replicas = static_cast<bool>(entry_of(job).reduces);
   return out;
 }
 

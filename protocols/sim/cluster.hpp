@@ -94,6 +94,7 @@ private:
   void pause(worker_id who, nanoseconds duration);
   void cut_off(worker_id who, nanoseconds duration);
   void unpark(worker_role& worker);
+  std::vector<tensor> pieces_of(const tensor& data, std::uint32_t of) const;
   void note(std::string text);
   void broken(const std::string& text);
 

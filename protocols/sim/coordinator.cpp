@@ -179,7 +179,12 @@ void cluster::coordinator_role::perform(const coordinator_effects& effects) {
                        in.send(the_coordinator, {role::worker, worker->self.worker.value}, e.notice);
                    },
                    [&](const send_new_backup& e) { in.send(the_coordinator, the_lead, e.notice); },
-                   [&](const hold& e) { in.send(the_coordinator, the_lead, e.order); },
+                   [&](const hold& e) {
+                     in.send(the_coordinator, the_lead, e.order);
+                     if (in.protocol_.reduces)
+                       for (const auto& worker : in.workers_)
+                         in.send(the_coordinator, {role::worker, worker->self.worker.value}, e.order);
+                   },
                    [&](const evaluate& e) {
                      if (in.protocol_.decentralized)
                        in.evaluator_->collect_replicas(e.ver);
@@ -231,8 +236,10 @@ void cluster::evaluator_role::collect_replicas(version ver) {
   }
   const fetch_order order{ver};
   const auto done = replicas.on(order);
-  for (const member who : replicas.missing())
-    in.send(the_coordinator, {role::worker, who.worker.value}, order);
+  // Where one is enough, each of them knows whether it is that one.
+  for (const auto& worker : in.workers_)
+    if (in.protocol_.reduces ? replicas.collects() : replicas.missing().contains(worker->self))
+      in.send(the_coordinator, {role::worker, worker->self.worker.value}, order);
   evaluate_average(done);
 }
 

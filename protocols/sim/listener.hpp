@@ -51,6 +51,10 @@ public:
   virtual void applying(nanoseconds at, nanoseconds until, holder_id shard, const close& round, std::span<const operand> sum) {
     (void)at, (void)until, (void)shard, (void)round, (void)sum;
   }
+  /// A worker makes a version of its own parameters from this sum (allreduce).
+  virtual void stepping(member who, const close& round, std::span<const operand> sum) { (void)who, (void)round, (void)sum; }
+  /// It has made that version, or was given it (shard_numerics::fingerprint).
+  virtual void has(member who, version ver, std::uint64_t fingerprint) { (void)who, (void)ver, (void)fingerprint; }
   /// A copy of this shard has made a version: what each piece of it that is there holds now (shard_numerics::fingerprint).
   virtual void made(holder_id shard, version ver, std::span<const std::uint64_t> fingerprints) {
     (void)shard, (void)ver, (void)fingerprints;

@@ -57,7 +57,7 @@ struct disorder {
 };
 
 struct options {
-  /// Of these the simulator sets `protocol`, `period` and `decentralized` by `protocol`.
+  /// Of these the simulator sets `protocol`, `period`, `decentralized` and `same_replicas` by `protocol`.
   coordinator_options job{};
   /// As in the job file, checked (catalog.hpp); of the catalog or of what the program has added to it.
   protocol_spec protocol{};

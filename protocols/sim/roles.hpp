@@ -71,6 +71,11 @@ struct cluster::worker_role {
   void push_again(std::optional<holder_id> to);
   bool reaches(worker_id who) const;
   void send(const send_peer& order);
+  void send_chunk(const send_peer& order, const tensor& of);
+  tensor add_up(const tensor& to, const segment_range& part, const operands<tensor>& sum);
+  void take_step(const close& round, const tensor& sum, double weight);
+  void take_state(version ver, const tensor& from);
+  void refused(const std::string& why);
   void broken(const std::string& text) const;
   bool checks() const { return in.checks_; }
 
@@ -82,6 +87,7 @@ struct cluster::worker_role {
   std::set<holder_id> without{};    ///< these aggregators
   std::unique_ptr<worker_binding<worker_role>> bound{};
   std::unique_ptr<worker_numerics> maths{};
+  std::unique_ptr<shard_numerics> replica{}; ///< where all workers take the same steps: as a single shard would
   incoming_parameters incoming{};
   tensor anchor{};
   std::uint64_t computation = 0; ///< generation of the one under way
@@ -197,7 +203,7 @@ private:
 
 /// Evaluates what the shards send or, where the workers hold the parameters, the average of their replicas.
 struct cluster::evaluator_role {
-  explicit evaluator_role(cluster& in) : in(in) {}
+  explicit evaluator_role(cluster& in) : in(in), replicas(static_cast<bool>(in.protocol_.reduces)) {}
   void hear(const message& msg);
   void plan_changes(const plan& next);
   /// Asked again after a death: a worker that has answered is not asked twice.

@@ -292,6 +292,8 @@ void cluster::holder_role::tell_coordinator(const report& msg) {
   case kind::note:
     in.note(msg.text);
     break;
+  case kind::lost:
+    break;
   }
   in.send(lead_here(), the_coordinator, msg);
 }

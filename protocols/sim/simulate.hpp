@@ -25,6 +25,7 @@ struct worker_totals {
   nanoseconds computing = 0; ///< its steps
   nanoseconds waiting = 0;   ///< from a push to the next step
   std::uint64_t pushes = 0;
+  std::uint64_t refused = 0; ///< messages of peers
 };
 
 struct result {

@@ -69,6 +69,8 @@ std::string text_of(const report& msg) {
     return fmt::format("refused a push of {} on v{}: {}", msg.worker.value, msg.ver.value, msg.text);
   case report::kind::held:
     return fmt::format("held v{}", msg.ver.value);
+  case report::kind::lost:
+    return "no worker has the parameters";
   case report::kind::note:
     break;
   }

@@ -16,6 +16,17 @@ namespace {
 
 using role = endpoint::role;
 
+/// Segments of a sum, each a tensor.
+struct cut_tensor final : tensor_data {
+  explicit cut_tensor(std::vector<tensor> of) : pieces(std::move(of)) {}
+  std::vector<tensor> pieces;
+};
+/// What a worker has, on its way to another.
+struct copied_replica final : tensor_data {
+  explicit copied_replica(std::unique_ptr<shard_numerics> of) : replica(std::move(of)) {}
+  std::unique_ptr<shard_numerics> replica;
+};
+
 std::int64_t samples_in(const batch& of) {
   std::int64_t out = 0;
   for (const batch_part& part : of.parts)
@@ -44,9 +55,11 @@ batch batch_of(const compute& order, const plan& current) {
 void cluster::worker_role::begin_life(incarnation life) {
   self.incarnation = life;
   alive = true;
-  bound = std::make_unique<worker_binding<worker_role>>(
-      *this, in.protocol_.make_worker(in.options_.protocol, self, in.options_.seed), self, in.protocol_.decentralized);
+  std::unique_ptr<worker> machine = in.protocol_.make_worker(in.options_.protocol, self, in.options_.seed);
+  machine->model_is(in.options_.model_bytes);
+  bound = std::make_unique<worker_binding<worker_role>>(*this, std::move(machine), self, in.protocol_.decentralized);
   maths = in.maths_.make_worker(self);
+  replica = in.protocol_.reduces ? in.maths_.make_shard(0, 1) : nullptr;
   incoming.clear();
   pushed.clear();
   moves = in.holders_->moves();
@@ -62,6 +75,7 @@ void cluster::worker_role::hear(const message& msg) {
                  [&](const params_envelope& m) { bound->on(m.head, m.from, m); },
                  [&](const peer_envelope& m) { bound->on(m.head, m.data); },
                  [&](const fetch_order& m) { bound->on(m); },
+                 [&](const hold_order& m) { bound->on(m); },
                  [&](const takes_over& m) {
                    ++moves[m.shard];
                    bound->on(m);
@@ -112,13 +126,15 @@ void cluster::worker_role::begin(const compute& order, const plan& current, cons
   computed done{.step = of.step, .samples = samples_in(of)};
   own_step.reset();
   gradient.reset();
+  if (replica && done.samples == 0) // its term of a sum
+    gradient = in.maths_.sum(operands<tensor>{{.tensor = replica->parameters(), .weight = 0}});
   if (done.samples > 0) {
     done.compute = time_of(of);
     if (own != nullptr) {
       own_step.emplace(of, local_step_rule{own->proximal, own->dual, own->momentum});
     } else {
       maths->forget_momentum();
-      const sim::gradient found = maths->gradient_at(anchor, of);
+      const sim::gradient found = maths->gradient_at(replica ? replica->parameters() : anchor, of);
       outcome_is(done, found);
       gradient = found.value;
     }
@@ -201,15 +217,80 @@ bool cluster::worker_role::reaches(worker_id who) const {
 }
 
 void cluster::worker_role::send(const send_peer& order) {
+  using kind = peer_message::kind;
   const endpoint here{role::worker, self.worker.value};
   peer_envelope out{order.message, {}};
-  if (out.head.weight > 0)
-    out.data = maths->sum(operands<tensor>{{.from = operand::source::own}});
-  const std::uint64_t bytes = out.head.weight > 0 ? in.options_.model_bytes : 0;
+  const bool whole = out.head.is != kind::standing && out.head.weight > 0;
+  if (out.head.is == kind::state)
+    out.data = std::make_shared<const copied_replica>(replica->clone());
+  else if (whole)
+    out.data = replica ? replica->parameters() : maths->sum(operands<tensor>{{.from = operand::source::own}});
+  const std::uint64_t bytes = whole ? in.options_.model_bytes : 0;
   if (order.to == evaluator)
     in.send(here, the_evaluator, std::move(out));
   else
     in.send(here, {role::worker, order.to.value}, std::move(out), bytes);
+}
+
+void cluster::worker_role::send_chunk(const send_peer& order, const tensor& of) {
+  const segment_range part = order.message.part;
+  peer_envelope out{order.message, {}};
+  const auto pieces = in.pieces_of(of, part.of);
+  out.head.data = {};
+  out.data = std::make_shared<const cut_tensor>(std::vector(pieces.begin() + part.first, pieces.begin() + part.last));
+  in.send({role::worker, self.worker.value}, {role::worker, order.to.value}, std::move(out),
+          in.options_.model_bytes * (part.last - part.first) / part.of);
+}
+
+tensor cluster::worker_role::add_up(const tensor& to, const segment_range& part, const operands<tensor>& sum) {
+  std::vector<tensor> pieces = in.pieces_of(to, part.of);
+  std::vector<std::vector<tensor>> terms;
+  for (const operand& term : sum)
+    terms.push_back(term.from == operand::source::own ? std::vector(pieces.begin() + part.first, pieces.begin() + part.last)
+                                                      : static_cast<const cut_tensor&>(*term.tensor).pieces);
+  for (std::uint32_t segment = part.first; segment < part.last; ++segment) {
+    operands<tensor> here;
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      here.push_back({.tensor = terms[i].at(segment - part.first), .weight = sum[i].weight});
+    pieces[segment] = here.size() == 1 && here.front().weight == 1 ? here.front().tensor : in.maths_.sum(here);
+  }
+  return pieces.size() == 1 ? pieces.front() : std::make_shared<const cut_tensor>(std::move(pieces));
+}
+
+void cluster::worker_role::take_step(const close& round, const tensor& sum, double weight) {
+  close how = round;
+  const tensor whole = in.maths_.join(in.pieces_of(sum, 0));
+  if (in.options_.clips)
+    how.step.squares = replica->squares_of(whole);
+  const operands<tensor> terms{{.tensor = whole, .weight = weight}};
+  for (listener* each : in.listeners_)
+    each->stepping(self, how, terms);
+  replica->step(terms, how, {});
+  for (listener* each : in.listeners_)
+    each->has(self, how.ver, replica->fingerprint());
+}
+
+void cluster::worker_role::take_state(version ver, const tensor& from) {
+  if (auto copy = static_cast<const copied_replica&>(*from).replica->clone())
+    replica = std::move(copy);
+  for (listener* each : in.listeners_)
+    each->has(self, ver, replica->fingerprint());
+}
+
+void cluster::worker_role::refused(const std::string& why) {
+  ++in.result_.workers[self.worker].refused;
+  in.note(fmt::format("worker {} refuses {}", self.worker.value, why));
+}
+
+/// `of`: into how many it is cut where it is whole; 0: it is as it is.
+std::vector<tensor> cluster::pieces_of(const tensor& data, std::uint32_t of) const {
+  std::vector<tensor> out;
+  if (const auto* cut = dynamic_cast<const cut_tensor*>(data.get()))
+    out = cut->pieces;
+  else
+    for (std::uint32_t i = 0; i < std::max(of, 1U); ++i)
+      out.push_back(of > 1 ? maths_.slice(data, i, of) : data);
+  return out;
 }
 
 void cluster::worker_role::broken(const std::string& text) const {

@@ -48,9 +48,11 @@ fault check(const range& r) {
     return fmt::format("range {}..{} is longer than a frame may carry ({} bytes)", r.begin, r.end, max_payload_bytes);
   return {};
 }
-fault ignores(const push& p) {
-  if (!(p.ignored >= 0 && p.counted() >= 0))
-    return fmt::format("ignored is {}, must be 0 or more and at most the {} samples", p.ignored, p.samples);
+/// Of gradients: a push, or the facts of a sum.
+template <class Gradients>
+fault ignores(const Gradients& g) {
+  if (!(g.ignored >= 0 && g.counted() >= 0))
+    return fmt::format("ignored is {}, must be 0 or more and at most the {} samples", g.ignored, g.samples);
   return {};
 }
 fault check(const push& p) {
@@ -127,8 +129,17 @@ fault check(const addressed<copy_request>& m) {
 fault check(const copy_part& m) {
   return holds_words(m.where, m.words);
 }
+fault check(const segment_range& s) {
+  if (s.first >= s.last || s.last > s.of || s.of > max_listed_workers)
+    return fmt::format("segments {} to {} of {}", s.first, s.last, s.of);
+  return {};
+}
 fault check(const peer_part& m) {
-  return first_of(check(m.where), finite("weight", m.message.weight));
+  const peer_message& p = m.message;
+  if (p.is > peer_message::kind::state)
+    return fmt::format("a message between workers of the unknown kind {}", static_cast<unsigned>(p.is));
+  return first_of(check(m.where), finite("weight", p.weight), check(p.part), at_least("samples", p.facts.samples, 0),
+                  ignores(p.facts));
 }
 
 } // namespace

@@ -155,6 +155,7 @@ struct Push {
   weight @8 :Float64 = 1; # elastic averaging: alpha; finite
   ignored @9 :Float64;    # samples' worth of labels that do not count; 0 to samples
   squares @10 :SquaredNorm; # of the gradient, where each push is clipped by its own norm
+  applied @11 :UInt64; # allreduce: samples of all rounds up to this one
 }
 
 struct Contribution {
@@ -328,4 +329,30 @@ struct PeerPart {
   incarnation @5 :UInt32;
   steps @6 :UInt64;       # to the evaluator: those that the sender has finished and reported
   samples @7 :UInt64;     # of these
+  sum @8 :Sum;            # null: the sender's own parameters alone
+  struct Sum {
+    kind @0 :Kind;
+    enum Kind {
+      replica @0;  # refused: it has no sum
+      chunk @1;    # segments of a sum
+      standing @2; # at which version the sender is; no payload
+      state @3;    # the sender's own parameters, and its optimizer's state
+    }
+    epoch @1 :UInt32; # of the plan
+    # Of a chunk:
+    first @2 :UInt32; # segments first to last - 1 of `of`, into which the flat array is cut
+    last @3 :UInt32 = 1;
+    of @4 :UInt32 = 1;
+    stage @5 :UInt32; # of the schedule
+    # What is known of the gradients in a chunk; in a state, in its last round's:
+    samples @6 :Int64; # 0 or more
+    loss @7 :Float64;
+    ignored @8 :Float64;
+    finite @9 :Bool = true;
+    # In a state:
+    position @10 :UInt64;  # in the data
+    applied @11 :UInt64;   # samples
+    atSamples @12 :UInt64; # where to stop
+    atVersion @13 :UInt64;
+  }
 }

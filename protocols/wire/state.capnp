@@ -42,10 +42,7 @@ struct LeadState {
     reported @0 :List(UInt32);
     knownAs @1 :UInt64;
   }
-  struct OpenPushEntry {
-    key @0 :PushId;
-    value @1 :OpenPush;
-  }
+  struct OpenPushEntry { key @0 :PushId; value @1 :OpenPush; }
 }
 
 struct HolderState {
@@ -77,10 +74,7 @@ struct HolderState {
     here @3 :List(UInt32);
     asked @4 :List(UInt32);
   }
-  struct AdmittedEntry {
-    key @0 :UInt32;
-    value @1 :UInt64;
-  }
+  struct AdmittedEntry { key @0 :UInt32; value @1 :UInt64; }
   struct CopyRequest {
     from @0 :UInt32;
     version @1 :UInt64;
@@ -88,15 +82,9 @@ struct HolderState {
     of @3 :UInt32;
     view @4 :UInt64;
   }
-  struct AskedForEntry {
-    key @0 :UInt32;
-    value @1 :CopyRequest;
-  }
+  struct AskedForEntry { key @0 :UInt32; value @1 :CopyRequest; }
 
-  struct KeptEntry {
-    key @0 :PushId;
-    value @1 :Push;
-  }
+  struct KeptEntry { key @0 :PushId; value @1 :Push; }
   struct Summed {
     version @0 :UInt64;
     decision @1 :UInt64;
@@ -104,26 +92,14 @@ struct HolderState {
     own @3 :Bool;
     squares @4 :List(SquaredNorm);
   }
-  struct SummedEntry {
-    key @0 :UInt64;
-    value @1 :Summed;
-  }
-  struct SentEntry {
-    key @0 :UInt32;
-    value @1 :SendOrder;
-  }
+  struct SummedEntry { key @0 :UInt64; value @1 :Summed; }
+  struct SentEntry { key @0 :UInt32; value @1 :SendOrder; }
   struct ChildSum {
     decision @0 :UInt64;
     sum @1 :UInt64;
   }
-  struct PartialEntry {
-    key @0 :UInt32;
-    value @1 :ChildSum;
-  }
-  struct PartialsEntry {
-    key @0 :UInt64;
-    value @1 :List(PartialEntry);
-  }
+  struct PartialEntry { key @0 :UInt32; value @1 :ChildSum; }
+  struct PartialsEntry { key @0 :UInt64; value @1 :List(PartialEntry); }
   struct Order {
     union {
       close @0 :Close;
@@ -183,10 +159,7 @@ struct ReplicatedLeadState {
   committed @9 :Close;
   squares @10 :List(SquaresEntry);
 
-  struct SquaresEntry {
-    key @0 :UInt32;
-    value @1 :SquaredNorm;
-  }
+  struct SquaresEntry { key @0 :UInt32; value @1 :SquaredNorm; }
   struct Proposal {
     round @0 :Close;
     before @1 :List(LeadEffect);
@@ -257,23 +230,14 @@ struct CoordinatorState {
   sinceBest @24 :UInt32;
   judged @25 :UInt64;
 
-  struct BackupEntry {
-    key @0 :UInt32;
-    value @1 :Bool;
-  }
-  struct ActingEntry {
-    key @0 :UInt32;
-    value @1 :UInt32;
-  }
+  struct BackupEntry { key @0 :UInt32; value @1 :Bool; }
+  struct ActingEntry { key @0 :UInt32; value @1 :UInt32; }
 
   struct StepCount {
     steps @0 :UInt64;
     samples @1 :UInt64;
   }
-  struct CountedEntry {
-    key @0 :UInt32;
-    value @1 :StepCount;
-  }
+  struct CountedEntry { key @0 :UInt32; value @1 :StepCount; }
 }
 
 # -- rules
@@ -286,6 +250,7 @@ struct RuleState {
     gossip @3 :GossipRuleState;
     admm @4 :AdmmState;
     added @5 :AddedRuleState;
+    allreduce @6 :AllreduceRuleState;
   }
   struct None {}
 }
@@ -309,19 +274,13 @@ struct RoundRuleState {
     began @5 :Int64;
     outOfPatience @6 :Bool;
   }
-  struct PushedEntry {
-    key @0 :Member;
-    value @1 :Push;
-  }
+  struct PushedEntry { key @0 :Member; value @1 :Push; }
   struct SentParameters {
     at @0 :Int64;
     version @1 :UInt64;
     epoch @2 :UInt32;
   }
-  struct BusyEntry {
-    key @0 :Member;
-    value @1 :SentParameters;
-  }
+  struct BusyEntry { key @0 :Member; value @1 :SentParameters; }
 }
 
 struct PushRuleState {
@@ -341,10 +300,7 @@ struct PushRuleState {
     lastClock @3 :UInt64;
     sent @4 :Int64;
   }
-  struct ProgressEntry {
-    key @0 :Member;
-    value @1 :PushProgress;
-  }
+  struct ProgressEntry { key @0 :Member; value @1 :PushProgress; }
 }
 
 struct GossipRuleState {
@@ -352,6 +308,22 @@ struct GossipRuleState {
   live @1 :List(TimeEntry);
   made @2 :UInt64;
   samples @3 :UInt64;
+}
+
+struct AllreduceRuleState {
+  plan @0 :Plan;
+  live @1 :List(ReportedEntry);
+  open @2 :List(PushEntry);
+  made @3 :UInt64;
+  samples @4 :UInt64;
+
+  struct Reported {
+    newest @0 :UInt64;
+    at @1 :Int64;
+    has @2 :Bool;
+  }
+  struct ReportedEntry { key @0 :Member; value @1 :Reported; }
+  struct PushEntry { key @0 :PushId; value @1 :Push; }
 }
 
 struct AdmmState {
@@ -368,10 +340,7 @@ struct AdmmState {
     age @5 :UInt64;
     position @6 :UInt64;
   }
-  struct MemberEntry {
-    key @0 :Member;
-    value @1 :AdmmMember;
-  }
+  struct MemberEntry { key @0 :Member; value @1 :AdmmMember; }
 }
 
 struct AddedRuleState {
@@ -420,15 +389,9 @@ struct Member {
   incarnation @1 :UInt32;
 }
 
-struct TimeEntry {
-  key @0 :Member;
-  value @1 :Int64;
-}
+struct TimeEntry { key @0 :Member; value @1 :Int64; }
 
-struct NewestEntry {
-  key @0 :UInt32;
-  value @1 :PushId;
-}
+struct NewestEntry { key @0 :UInt32; value @1 :PushId; }
 
 struct PushId {
   worker @0 :UInt32;
@@ -449,6 +412,7 @@ struct Push {
   at @9 :Int64;
   ignored @10 :Float64;
   squares @11 :SquaredNorm;
+  applied @12 :UInt64;
 }
 
 struct SquaredNorm {
@@ -473,10 +437,7 @@ struct ProtocolSpec {
   fanIn @1 :UInt32;
   parameters @2 :List(ParameterEntry);
 
-  struct ParameterEntry {
-    key @0 :Text;
-    value @1 :Value;
-  }
+  struct ParameterEntry { key @0 :Text; value @1 :Value; }
   struct Value {
     union {
       flag @0 :Bool;

@@ -127,7 +127,7 @@ TEST(Extensions, NamesThatAreTakenAreRefused) {
               HasSubstr("data source \"text\" cannot be added: there is one"));
   EXPECT_THAT(refused([](auto& a) { a.protocols[0].name = "gossip"; }),
               HasSubstr("protocol \"gossip\" cannot be added: there is one"));
-  EXPECT_THAT(refused([](auto& a) { a.protocols[0].name = "allreduce"; }), HasSubstr("there is one")) << "announced";
+  EXPECT_THAT(refused([](auto& a) { a.protocols[0].name = "allreduce"; }), HasSubstr("there is one"));
   EXPECT_THAT(refused([](auto& a) { a.models.push_back(a.models[0]); }), HasSubstr("there is one")) << "twice";
   EXPECT_THAT(refused([](auto& a) { a.models[0].name = "My Model"; }), HasSubstr("a name is made of a-z, 0-9, - and _"));
   EXPECT_THAT(refused([](auto& a) { a.models[0].parameters[0].name = "hidden"; }),

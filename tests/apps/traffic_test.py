@@ -110,6 +110,11 @@ class Bytes(TrafficTest):
     def test_gossip(self):
         self.expect_what_check_says("gossip", "apart, colocated", 200, "--set", "inject.step_ms=20")
 
+    def test_allreduce(self):
+        for algorithm in ("direct", "ring", "halving", "tree"):
+            with self.subTest(algorithm):
+                self.expect_what_check_says("allreduce", "apart", 60, "--set", f"protocol.algorithm={algorithm}")
+
     def test_eight_workers_of_one_process(self):
         """Once a node: 9 of 16 of what it would be worker by worker, and 1 of 8 with an aggregator there."""
         arguments = ["--nodes", "2", "--set", "cluster.workers=8", "--set", "stop.steps=20"]

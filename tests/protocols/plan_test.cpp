@@ -175,12 +175,6 @@ TEST(Catalog, SyncIsBuiltWithItsRuleAndItsWorker) {
   EXPECT_EQ(count<compute>(worker->on(params{.epoch = e(1)})), 1u);
 }
 
-TEST(Catalog, WhatIsBuiltIsNotAnnounced) {
-  for (const std::string_view name : unimplemented_names())
-    for (const protocol& entry : catalog())
-      EXPECT_NE(name, entry.name);
-}
-
 TEST(Catalog, SoundSpecHasNoProblems) {
   EXPECT_TRUE(validate(sync_entry(), {}, 1).empty());
   EXPECT_TRUE(validate(sync_entry(), {.fan_in = 2}, 4).empty());

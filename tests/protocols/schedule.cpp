@@ -3,6 +3,7 @@
 #include "tests/protocols/schedule.hpp"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 
 #include <fmt/format.h>
@@ -31,6 +32,8 @@ void draw_parameters(options& job, random_stream& draw) {
     parameters["max_misses"] = up_to(3);
   if (name == "gossip")
     parameters["peers"] = 1 + up_to(std::max(workers, 2U) - 2);
+  if (name == "allreduce")
+    parameters["algorithm"] = std::string{std::array{"auto", "direct", "ring", "halving", "tree"}.at(draw.below(5))};
   if (name == "ssp")
     parameters["bound"] = up_to(4);
   if (name == "local" || name == "easgd" || name == "admm")
@@ -217,7 +220,7 @@ options schedule_of(const protocol& of, std::uint64_t seed, trouble how_much) {
   out.job.batch = 1 + static_cast<std::int64_t>(draw.below(5));
   out.job.data_size = 1 + static_cast<std::int64_t>(draw.below(60));
   out.job.evaluate_every_samples = 1 + draw.below(60);
-  out.job.stop.steps = of.decentralized ? 60 : 14; // of all workers together, or of each
+  out.job.stop.steps = of.decentralized && !of.reduces ? 60 : 14; // of all workers together, or of each
   out.model_bytes = 1000;
   out.clips = random_stream::keyed(seed, 7927, static_cast<int>(how_much)).hit(0.3);
   if (of.takes_fan_in && draw.hit(0.4)) {
@@ -249,7 +252,8 @@ options schedule_of(const protocol& of, std::uint64_t seed, trouble how_much) {
 
 /// In a decentralized job, steps that end while the last report is under way count too: the replicas hold them.
 static bool as_many_as_wanted(const options& job, const result& found) {
-  if (!find_protocol(job.protocol.name)->decentralized)
+  const auto entry = find_protocol(job.protocol.name);
+  if (!entry->decentralized || entry->reduces)
     return found.steps == job.job.stop.steps;
   std::uint64_t pushes = 0;
   for (const auto& [who, totals] : found.workers)
@@ -267,6 +271,9 @@ verdict run_checked(const options& job, listener* also) {
   sets_are_of_one_sending sets{job};
   norms_are_whole norms{job};
   std::vector<checker*> checkers{&once, &rounds, &limits, &sets, &norms};
+  replicas_are_one replicas;
+  if (find_protocol(job.protocol.name)->reduces)
+    checkers.push_back(&replicas);
   if (job.protocol.name == "ssp")
     checkers.push_back(&bound);
   if (job.protocol.name == "deadline")

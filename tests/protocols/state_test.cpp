@@ -204,6 +204,11 @@ TEST(StateBytes, CarryEveryKindOfRule) {
                       .now = 13,
                       .memory = {14}},
       gossip_rule_state{.plan = in_force, .live = {{{{0}, {2}}, 9}}, .made = {10}, .samples = 11},
+      allreduce_rule_state{.plan = in_force,
+                           .live = {{{{0}, {2}}, {{9}, 8, true}}},
+                           .open = {{some_push().id, some_push()}},
+                           .made = {10},
+                           .samples = 11},
       admm_state{
           .plan = in_force, .members = {{{{0}, {2}}, {some_push(), false, true, true, true, 3, 4}}, {{{3}, {}}, {}}}, .z = {5}},
       added_rule_state{.memory = {1, 2}}};

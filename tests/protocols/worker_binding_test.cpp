@@ -53,6 +53,7 @@ struct world_of_words {
   std::vector<std::string> again; ///< pushes
   bool way_is_free = true;
   std::vector<worker_id> sent_to;
+  std::vector<std::string> chunks, steps, refusals;
 
   std::optional<tensor> join(const params& head, const std::pair<std::uint32_t, std::string>& part) {
     auto& set = parts[head.key];
@@ -74,6 +75,16 @@ struct world_of_words {
   void push_again(std::optional<holder_id> to) { again.push_back(to ? "to " + std::to_string(to->value) : "to all"); }
   bool reaches(worker_id) const { return way_is_free; }
   void send(const send_peer& effect) { sent_to.push_back(effect.to); }
+  void send_chunk(const send_peer& effect, const tensor& of) { chunks.push_back(of + " to " + std::to_string(effect.to.value)); }
+  tensor add_up(const tensor& to, const segment_range&, const operands<tensor>& sum) {
+    tensor out;
+    for (const auto& term : sum)
+      out += (out.empty() ? "" : " + ") + (term.from == operand<tensor>::source::own ? to : term.tensor);
+    return out;
+  }
+  void take_step(const close& round, const tensor& sum, double) { steps.push_back(std::to_string(round.ver.value) + ": " + sum); }
+  void take_state(version ver, const tensor& from) { steps.push_back(std::to_string(ver.value) + " is " + from); }
+  void refused(const std::string& why) { refusals.push_back(why); }
   void broken(const std::string& complaint) { complaints.push_back(complaint); }
   static bool checks() { return true; }
 };
@@ -253,6 +264,34 @@ TEST_F(WorkerBinding, WhatAPeerWouldNotGetComesBackButTheEvaluatorGetsAll) {
   perform({send_peer{w(1), {.round = 7}}, send_peer{evaluator, {}}});
   EXPECT_THAT(world.sent_to, ElementsAre(evaluator));
   EXPECT_THAT(machine->messages, ElementsAre(peer_message{.round = 7}));
+}
+
+TEST_F(WorkerBinding, ASumIsMadeInPlaceOfTheGradientAndAStepUsesItUp) {
+  plan_with(1, 1);
+  subject->on(computed{.step = 1}, std::string{"g"});
+  subject->on(peer_message{.from = {w(1), {}}, .is = peer_message::kind::chunk}, std::string{"c"});
+  const ticket gradient = machine->done[0].gradient, chunk = machine->messages[0].data;
+  world.way_is_free = false; // of no matter: nobody else will send it
+  perform({add_up{gradient, {}, {{chunk, 0.5}, {gradient, 0.5}}}, discard{chunk},
+           send_peer{w(1), {.data = gradient, .is = peer_message::kind::chunk}}, take_step{{.ver = v(1)}, {gradient, 1}}});
+  EXPECT_THAT(world.chunks, ElementsAre("c + g to 1"));
+  EXPECT_THAT(world.steps, ElementsAre("1: c + g"));
+  EXPECT_THAT(world.complaints, IsEmpty());
+  perform({add_up{gradient, {}, {{gradient, 1}}}});
+  perform({take_step{{.ver = v(2)}, {gradient, 1}}});
+  EXPECT_EQ(world.complaints.size(), 2u) << "it is gone";
+}
+
+TEST_F(WorkerBinding, AStateIsTakenOnceAndWhatIsRefusedIsNamedAndGone) {
+  plan_with(1, 1);
+  for (const char* content : {"state", "chunk"})
+    subject->on(peer_message{.from = {w(1), {}}, .is = peer_message::kind::state}, std::string{content});
+  const ticket state = machine->messages[0].data, chunk = machine->messages[1].data;
+  perform({take_state{v(4), state}, refuse{chunk, "it is late"}});
+  EXPECT_THAT(world.steps, ElementsAre("4 is state"));
+  EXPECT_THAT(world.refusals, ElementsAre("it is late"));
+  perform({take_state{v(4), state}, discard{chunk}});
+  EXPECT_EQ(world.complaints.size(), 2u);
 }
 
 TEST_F(WorkerBinding, ADiscardOfWhatIsNotThereIsSaid) {

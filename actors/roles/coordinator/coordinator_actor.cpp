@@ -218,6 +218,7 @@ void coordinator_state::make_machine(std::int64_t data_size, const std::optional
   auto entry = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
   auto options = coordinator_options_of(setup_.what, data_size, setup_.added);
   options.decentralized = decentralized_ = entry && entry->decentralized;
+  options.same_replicas = reduces_ = entry && entry->reduces;
   auto controls = entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr;
   if (from) {
     machine_ = std::make_unique<protocols::coordinator>(options, std::move(controls), *from);
@@ -242,7 +243,10 @@ void coordinator_state::carry_out(const protocols::coordinator_effects& effects)
                    [this](const protocols::send_holder_down& e) { places_.lose(e.notice.holder), tell(e.notice); },
                    [this](const protocols::send_takes_over& e) { promote(e.notice); },
                    [this](const protocols::send_new_backup& e) { self_->send(lead_node(), e.notice); },
-                   [this](const protocols::hold& e) { checkpoints_.hold_ordered(e.order), self_->send(lead_node(), e.order); },
+                   [this](const protocols::hold& e) {
+                     checkpoints_.hold_ordered(e.order);
+                     reduces_ ? tell(e.order) : self_->send(lead_node(), e.order);
+                   },
                    [this](const protocols::evaluate& e) { fetch({e.ver}); },
                    [this](const protocols::resume& e) {
                      if (!clock_.running()) { // else it is repeated
@@ -302,6 +306,9 @@ void coordinator_state::on_report(const protocols::report& msg) {
   case kind::push_not_finite:
     if (const auto first = record_.left_out(msg, places_.describe(msg.worker.value)))
       setup_.observer->on_event(*first);
+    perform(machine_->on(msg));
+    break;
+  case kind::lost:
     perform(machine_->on(msg));
     break;
   case kind::held:

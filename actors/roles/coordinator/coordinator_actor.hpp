@@ -132,6 +132,7 @@ private:
   late_backups late_backups_;
   std::unique_ptr<protocols::coordinator> machine_; ///< from the start of training on
   bool decentralized_ = false;                      ///< the workers hold the parameters
+  bool reduces_ = false;                            ///< likewise, and all the same
   std::set<std::uint32_t> lost_;                    ///< nodes
   std::set<std::uint32_t> lost_workers_, lost_holders_;
   worker_incarnations incarnations_;

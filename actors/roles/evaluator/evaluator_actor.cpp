@@ -19,7 +19,8 @@ constexpr std::uint64_t floats_per_piece = 128 * 1024;
 } // namespace
 
 evaluator_state::evaluator_state(measured_pointer<evaluator_actor> self, evaluator_setup setup)
-    : self_(self), setup_(std::move(setup)), host_queue_(setup_.queue->on_host() ? setup_.queue : kernels::open_backend({})) {
+    : self_(self), setup_(std::move(setup)), host_queue_(setup_.queue->on_host() ? setup_.queue : kernels::open_backend({})),
+      collection_(setup_.same_replicas) {
   const auto add = [this](const std::shared_ptr<const data_set>& set, std::int64_t samples) {
     portions_.push_back({{set, 0, [queue = setup_.queue](std::size_t bytes) { return queue->allocate_host(bytes); }}, samples});
   };

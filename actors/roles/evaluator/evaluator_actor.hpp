@@ -26,7 +26,8 @@ struct evaluator_setup {
   std::shared_ptr<params_assembler> receive_buffers{};
   std::shared_ptr<peer_assembler> from_workers{};
   tracer_ptr trace{};
-  bool keeps_best = false; ///< the parameters of the lowest loss, too
+  bool keeps_best = false;    ///< the parameters of the lowest loss, too
+  bool same_replicas = false; ///< decentralized: all are the same, and one is enough
 };
 
 /// Evaluates every version that is sent to it, test set first, then what is held out, and reports to the coordinator. In a

@@ -53,6 +53,7 @@ inline void add(lead_tally& to, const protocols::report& fact, protocols::nanose
     to.held.push_back({fact.ver, fact.samples, now});
     break;
   case kind::note:
+  case kind::lost:
     break;
   }
 }

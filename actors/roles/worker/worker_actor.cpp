@@ -13,17 +13,10 @@
 
 namespace troupe::actors {
 
-namespace {
-
-bool overlap(const flat_range& a, const flat_range& b) {
-  return a.begin < b.end && b.begin < a.end;
-}
-
-} // namespace
-
 worker_state::worker_state(measured_pointer<worker_actor> self, worker_setup setup)
     : self_(self), setup_(std::move(setup)), parameters_in_(inbox_of(setup_.receive_buffers)),
       replicas_in_(inbox_of(setup_.from_peers)),
+      chunks_in_([common = setup_.common](std::size_t bytes) { return common->allocate(bytes); }),
       bound_(*this, setup_.machine, {setup_.self, setup_.incarnation}, setup_.keeps_own), activity_(self->doing),
       clock_(setup_.wall), timers_(clock_,
                                    [this](protocols::timer_id timer, protocols::nanoseconds delay) {
@@ -36,26 +29,10 @@ worker_state::worker_state(measured_pointer<worker_actor> self, worker_setup set
     setup_.meter = std::make_shared<worker_meter>();
   activity_.enter("waits for a plan");
   end_with_reason(*self, setup_.device ? std::string{setup_.device->name()} : "cpu");
-  find_partitions_of_slots();
+  partitions_.find(setup_.net->layout(), setup_.targets);
   // They live and die together: a worker needs its compute actor and loader, and its node reports the reason.
   self->link_to(setup_.compute);
   self->link_to(setup_.loader);
-}
-
-void worker_state::find_partitions_of_slots() {
-  const auto& slots = setup_.net->layout().slots;
-  slots_per_partition_.clear();
-  partitions_of_slot_.assign(slots.size(), {});
-  for (std::size_t t = 0; t < setup_.targets.size(); ++t) {
-    const auto& partitions = setup_.targets[t].partitions;
-    auto& counts = slots_per_partition_.emplace_back(partitions.size(), 0);
-    for (std::size_t p = 0; p < partitions.size(); ++p)
-      for (std::size_t s = 0; s < slots.size(); ++s)
-        if (overlap(partitions[p], {slots[s].offset, slots[s].offset + slots[s].elements()})) {
-          ++counts[p];
-          partitions_of_slot_[s].emplace_back(t, p);
-        }
-  }
 }
 
 /// On a device the compute actor, which owns the queue, copies incoming tensors. Parameters reuse the same few blocks.
@@ -97,6 +74,7 @@ worker_actor::behavior_type worker_state::make_behavior() {
       },
       [this](const protocols::keep_order& msg) { bound_.on(msg); },
       [this](const protocols::fetch_order& msg) { bound_.on(msg); },
+      [this](const protocols::hold_order& msg) { bound_.on(msg); },
       [this](const protocols::expired& msg) { timers_.fire(msg.timer); },
       [this](const gradient_ready& msg) { on_gradient(msg); },
       [parameters](const wire::params_part& head, const device_tensor& payload) { parameters(head, payload); },
@@ -113,6 +91,7 @@ void worker_state::on(const protocols::plan& msg) {
     return;
   }
   replicas_in_.drop_if([&msg](const peer_key& key) { return !msg.has(key.first); });
+  chunks_in_.drop_before(msg.epoch);
   bound_.on(std::make_shared<const protocols::plan>(msg));
 }
 
@@ -134,6 +113,16 @@ std::optional<kernels::buffer> worker_state::join(const protocols::params& head,
 
 template <class Payload>
 std::optional<kernels::buffer> worker_state::join(const protocols::peer_message& head, const piece<Payload>& part) {
+  using kind = protocols::peer_message::kind;
+  if (head.is != kind::replica) {
+    if constexpr (std::is_same_v<Payload, kernels::buffer>) {
+      if (auto whole = chunks_in_.join(setup_.common.get(), bound_.newest(), head, part.where, part.data))
+        return *std::move(whole);
+      else
+        refused(whole.error().message);
+    }
+    return std::nullopt;
+  }
   const peer_key key{head.from, head.round};
   replicas_in_.add(key, part.where, part.data);
   auto whole = replicas_in_.take(key);
@@ -143,10 +132,12 @@ std::optional<kernels::buffer> worker_state::join(const protocols::peer_message&
 }
 
 void worker_state::adopt(protocols::version ver, const tensor& parameters) {
-  exchange_ends();
+  exchange_.ends(clock_.now(), *setup_.meter);
   track_.adopts(ver);
   std::erase_if(pushes_, [ver](const kept_push& each) { return each.push.base < ver; });
   adopted_ = ver;
+  if (setup_.common)
+    return setup_.common->begin(parameters);
   anchor_ = parameters;
 }
 
@@ -169,7 +160,7 @@ void worker_state::begin(const protocols::compute& request, const protocols::pla
   if (setup_.targets_without && plan.gone != without_) {
     without_ = plan.gone;
     setup_.targets = setup_.targets_without(without_);
-    find_partitions_of_slots();
+    partitions_.find(setup_.net->layout(), setup_.targets);
   }
   step_.request = request;
   if (!setup_.overlaps)
@@ -180,7 +171,7 @@ void worker_state::begin(const protocols::compute& request, const protocols::pla
     step_.update = local_update{anchor_, own->proximal, own->dual, own->momentum, lr};
   }
   step_.begun = clock_.now();
-  step_.slots_missing = slots_per_partition_;
+  step_.slots_missing = partitions_.all();
   for (const auto& part : request.parts) {
     auto rows = slice_at(request.position, request, part.index);
     for (auto begin = rows.begin; begin < rows.end; begin += setup_.batch) {
@@ -190,7 +181,7 @@ void worker_state::begin(const protocols::compute& request, const protocols::pla
     }
   }
   if (step_.chunks.empty()) // a short last batch may leave no rows for this worker: its clock advances anyway
-    bound_.on(protocols::computed{.step = request.step});
+    bound_.on(protocols::computed{.step = request.step}, setup_.common ? std::optional{setup_.common->zeros()} : std::nullopt);
   else {
     begun_ns_ = steady_ns();
     load();
@@ -244,7 +235,7 @@ void worker_state::compute() {
   step_.computing = true;
   compute_request request;
   request.step = step_.request.step;
-  request.parameters = anchor_;
+  request.parameters = setup_.common ? setup_.common->parameters() : anchor_;
   for (auto& chunk : step_.chunks)
     request.parts.push_back({std::move(*chunk.data), chunk.weight});
   request.seed = setup_.seed;
@@ -258,7 +249,7 @@ void worker_state::compute() {
 void worker_state::on_gradient(const gradient_ready& msg) {
   if (!step_.computing || msg.step != step_.request.step)
     return;
-  for (auto [target, partition] : partitions_of_slot_[static_cast<std::size_t>(msg.slot)])
+  for (auto [target, partition] : partitions_.of(msg.slot))
     if (--step_.slots_missing[target][partition] == 0 && step_.request.stream_as && streams())
       send_partition(target, partition, msg.gradients, *step_.request.stream_as);
 }
@@ -305,9 +296,9 @@ void worker_state::finish_step() {
   if (!finished_)
     return;
   auto done = *std::exchange(finished_, std::nullopt);
-  step_ended_ = clock_.now();
+  exchange_.step_ended(clock_.now());
   computed_ns_ = done.compute;
-  activity_.again("waits for parameters"); // unless its machine continues
+  activity_.again(setup_.common ? "sums gradients" : "waits for parameters"); // unless its machine continues
   track_.computed(done.step, done.samples, clock_.now());
   if (step_.update && done.finite) // otherwise the replica does not change
     self_->send(setup_.compute, step_request{std::exchange(step_.gradient, {}), *step_.update});
@@ -333,6 +324,9 @@ actor_report worker_state::report() const {
     waits(fmt::format("compute {}", setup_.self.value), fmt::format("step {}", step_.request.step));
   } else if (!clock_.running()) {
     waits("coordinator 0", "the job to go on");
+  } else if (const auto peers = setup_.machine->waiting_for(); !finished_ && !peers.empty()) {
+    for (const auto peer : peers)
+      waits(fmt::format("worker {}", peer.value), fmt::format("its part of step {}", step_.request.step));
   } // otherwise its result waits for the end of its emulated time
   const auto* plan = bound_.newest();
   if (!clock_.running() && plan)
@@ -344,6 +338,8 @@ actor_report worker_state::report() const {
                 {"bytes_pushed", std::to_string(bytes_pushed_)},
                 {"compute_ms", fmt::format("{:.3f}", static_cast<double>(computed_ns_) * 1e-6)},
                 {"queue_ms", fmt::format("{:.3f}", static_cast<double>(queued_ns_) * 1e-6)}};
+  if (setup_.common)
+    out.fields["refused"] = std::to_string(refused_);
   return out;
 }
 
@@ -370,6 +366,13 @@ void worker_state::send(const protocols::push& push, protocols::operands<tensor>
 }
 
 void worker_state::send(const protocols::send_peer& effect) {
+  using kind = protocols::peer_message::kind;
+  if (effect.message.is == kind::standing)
+    return deliver_own({effect.to, effect.message, {0, 0}}, {});
+  if (setup_.common) {
+    const auto data = effect.message.is == kind::state ? setup_.common->state() : setup_.common->parameters();
+    return deliver_own({effect.to, effect.message, {0, static_cast<std::int64_t>(data.bytes() / sizeof(float))}}, data);
+  }
   const bool to_peer = effect.to != protocols::evaluator;
   if (effect.message.weight == 0)
     return send_own(effect, {});
@@ -384,6 +387,34 @@ void worker_state::send(const protocols::send_peer& effect) {
             send_own(msg, result.sum);
           },
           [this](const caf::error& e) { compute_failed(e); });
+}
+
+void worker_state::send_chunk(const protocols::send_peer& effect, const tensor& of) {
+  exchange_.begins(clock_.now());
+  const auto where = setup_.common->where(effect.message.part);
+  wire::peer_part head{effect.to, effect.message, {where.begin, where.end}};
+  head.message.data = {};
+  const auto data = setup_.common->cut(of, effect.message.part);
+  if (to_peers_.delays())
+    to_peers_.send(data.bytes(), [this, head, data] { deliver_own(head, data); });
+  else
+    deliver_own(head, data);
+}
+
+void worker_state::take_step(const protocols::close& round, const tensor& sum, double weight) {
+  exchange_.ends(clock_.now(), *setup_.meter);
+  setup_.common->take_step(round, sum, weight);
+  adopted_ = round.ver;
+}
+
+void worker_state::take_state(protocols::version ver, const tensor& from) {
+  setup_.common->take_state(from);
+  adopted_ = ver;
+}
+
+void worker_state::refused(const std::string& why) {
+  ++refused_;
+  activity_.failed("refused " + why);
 }
 
 void worker_state::send_own(const protocols::send_peer& effect, const kernels::buffer& own) {
@@ -476,20 +507,6 @@ void worker_state::push_again(std::optional<protocols::holder_id> to) {
     }
 }
 
-void worker_state::exchange_begins() {
-  if (!exchange_began_)
-    exchange_began_ = clock_.now();
-}
-
-/// A step that ended before the exchange began hides nothing of it.
-void worker_state::exchange_ends() {
-  const auto began = std::exchange(exchange_began_, std::nullopt);
-  if (!began)
-    return;
-  setup_.meter->exchanged_ns += clock_.now() - *began;
-  setup_.meter->hidden_ns += std::max(protocols::nanoseconds{0}, step_ended_ - *began);
-}
-
 wire::push_part worker_state::head_of(std::size_t target, std::size_t partition, const protocols::push& as) const {
   const auto& to = setup_.targets[target];
   const auto where = to.partitions[partition];
@@ -507,7 +524,7 @@ void worker_state::send_floats(std::size_t target, std::size_t partition, const 
 
 void worker_state::send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients,
                                   const protocols::push& as) {
-  exchange_begins();
+  exchange_.begins(clock_.now());
   const auto where = setup_.targets[target].partitions[partition];
   const auto offset = static_cast<std::size_t>(where.begin) * sizeof(float),
              bytes = static_cast<std::size_t>(where.size()) * sizeof(float);

@@ -17,26 +17,15 @@
 #include "actors/roles/emulated_link.hpp"
 #include "actors/roles/holder/push_inbox.hpp"
 #include "actors/roles/training_clock.hpp"
+#include "actors/roles/worker/common_replica.hpp"
+#include "actors/roles/worker/partition_slots.hpp"
 #include "actors/roles/worker/push_encoder.hpp"
+#include "actors/roles/worker/worker_meter.hpp"
 #include "kernels/assert.hpp"
 #include "protocols/binding/worker_binding.hpp"
 #include "tensor/model.hpp"
 
 namespace troupe::actors {
-
-/// One holder that takes this worker's pushes: its number and the partitions that it takes.
-struct push_target {
-  protocols::holder_id holder;
-  std::vector<flat_range> partitions;
-};
-
-/// Of a process's workers: real and emulated compute time, and how long they exchanged. An exchange lasts from the first
-/// partition of a push that leaves a worker to the parameters that it computes with next, in training time; what of it is hidden,
-/// the worker still computed.
-struct worker_meter {
-  std::atomic<std::int64_t> computed_ns{0}, emulated_ns{0};
-  std::atomic<std::int64_t> exchanged_ns{0}, hidden_ns{0};
-};
 
 struct worker_setup {
   protocols::worker_id self;
@@ -66,6 +55,25 @@ struct worker_setup {
   std::shared_ptr<kernels::backend> device = nullptr;
   device_compute_actor device_compute = {};
   wall_clock wall = steady_ns;
+  /// Where all workers take the same steps: its parameters. They are on the host, and so is its compute actor.
+  std::shared_ptr<common_replica> common = nullptr;
+};
+
+/// The plan takes a limited number of rows at once: a longer part is computed in chunks.
+struct step_chunk {
+  slice rows;
+  double weight = 1;
+  std::optional<batch> data{};
+};
+/// A worker's step that is under way.
+struct step_state {
+  protocols::compute request;
+  std::optional<local_update> update;
+  std::vector<step_chunk> chunks;
+  bool computing = false;
+  protocols::nanoseconds begun = 0;      ///< training time
+  kernels::buffer gradient;              ///< of a step on the replica
+  partition_slots::counts slots_missing; ///< 0: streamed
 };
 
 /// Sends each partition of a gradient as soon as backward has completed the parameters in it; where pushes are encoded, it does
@@ -108,29 +116,19 @@ public:
   void push_again(std::optional<protocols::holder_id> to);
   bool reaches(protocols::worker_id who) const { return !peers_->is_behind(who) && !to_peers_.busy(); }
   void send(const protocols::send_peer& effect);
+  void send_chunk(const protocols::send_peer& effect, const tensor& of);
+  tensor add_up(const tensor& to, const protocols::segment_range& part, const protocols::operands<tensor>& sum) {
+    setup_.common->add_up(to, part, sum);
+    return to;
+  }
+  void take_step(const protocols::close& round, const tensor& sum, double weight);
+  void take_state(protocols::version ver, const tensor& from);
+  void refused(const std::string& why);
   void broken(const std::string& why) { activity_.failed(why); }
   static constexpr bool checks() { return debug_build; }
 
 private:
   actor_report report() const;
-  /// The plan takes a limited number of rows at once: a longer part is computed in chunks.
-  struct chunk {
-    slice rows;
-    double weight = 1;
-    std::optional<batch> data{};
-  };
-  /// The step under way.
-  struct step_state {
-    protocols::compute request;
-    std::optional<local_update> update;
-    std::vector<chunk> chunks;
-    bool computing = false;
-    protocols::nanoseconds begun = 0;            ///< training time
-    kernels::buffer gradient;                    ///< of a step on the replica
-    std::vector<std::vector<int>> slots_missing; ///< per target and partition; 0: streamed
-  };
-
-  void find_partitions_of_slots();
   void start_clock();
   void on(const protocols::plan& msg);
   void on_batch(loaded_batch& loaded);
@@ -141,8 +139,6 @@ private:
   void on_computed(compute_result& result);
   void compute_failed(const caf::error& e);
   void finish_step();
-  void exchange_begins();
-  void exchange_ends();
   void send_own(const protocols::send_peer& effect, const kernels::buffer& own);
   void deliver_own(const wire::peer_part& head, const kernels::buffer& own);
   void download(const kernels::buffer& from, const kernels::buffer& to, std::function<void()> done);
@@ -165,6 +161,8 @@ private:
   std::shared_ptr<recurring_blocks> blocks_; ///< of a device: for incoming parameters
   tensor_inbox<std::uint64_t> parameters_in_;
   tensor_inbox<peer_key> replicas_in_;
+  chunk_inbox chunks_in_;
+  std::uint64_t refused_ = 0; ///< messages of peers
   protocols::worker_binding<worker_state> bound_;
   kernels::buffer anchor_; ///< adopted last; none once they are pushed
   step_state step_;
@@ -176,8 +174,7 @@ private:
   std::uint64_t bytes_pushed_ = 0;
   std::int64_t computed_ns_ = 0;              ///< duration of the last step, including emulated time
   std::int64_t begun_ns_ = 0, queued_ns_ = 0; ///< when the step was requested, and how long it waited for its batch
-  std::optional<protocols::nanoseconds> exchange_began_ = {}; ///< while one is under way; training time
-  protocols::nanoseconds step_ended_ = 0;                     ///< of the last, with its emulated time
+  exchange_watch exchange_;
   training_clock clock_;
   training_timers timers_;
   own_timer step_over_; ///< fires when its emulated time has passed
@@ -185,8 +182,7 @@ private:
   emulated_link to_peers_;
   worker_track track_;
   std::set<protocols::holder_id> without_; ///< the aggregators that are gone from `targets`
-  std::vector<std::vector<int>> slots_per_partition_;
-  std::vector<std::vector<std::pair<std::size_t, std::size_t>>> partitions_of_slot_; ///< (target, partition)
+  partition_slots partitions_;
   std::optional<loaded_batch> next_batch_;
   std::optional<slice> asked_for_;
   struct kept_push {

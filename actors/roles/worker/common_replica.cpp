@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sums among workers, and the steps that all of them take.
+#include "actors/roles/worker/common_replica.hpp"
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "actors/roles/device.hpp"
+#include "actors/roles/gradient_norm.hpp"
+#include "kernels/assert.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+/// Of a state: behind its tensors, numbers of the optimizer.
+constexpr std::int64_t memory_floats = 16;
+
+std::size_t bytes_of(std::int64_t floats) {
+  return static_cast<std::size_t>(floats) * sizeof(float);
+}
+
+} // namespace
+
+common_replica::common_replica(std::shared_ptr<kernels::backend> queue, const optimizer_spec& spec, std::int64_t floats,
+                               std::int64_t data_size, std::vector<update_range> ranges)
+    : queue_(std::move(queue)), clip_norm_(spec.clip_norm), floats_(floats),
+      step_(spec, *queue_, floats, data_size, std::move(ranges)) {
+  TROUPE_ASSERT(queue_->on_host());
+}
+
+flat_range common_replica::where(const protocols::segment_range& part) const {
+  const auto cuts = cut_into_shards(floats_, static_cast<int>(part.of));
+  return {cuts[part.first].begin, cuts[part.last - 1].end};
+}
+
+kernels::buffer common_replica::cut(const kernels::buffer& of, const protocols::segment_range& part) const {
+  const auto range = where(part);
+  return range.size() == 0 ? kernels::buffer{} : of.slice(bytes_of(range.begin), bytes_of(range.size()));
+}
+
+kernels::buffer common_replica::zeros() const {
+  auto out = queue_->allocate(bytes_of(floats_));
+  queue_->enqueue(kernels::fill{.y = out.as<float>(), .count = floats_});
+  return out;
+}
+
+void common_replica::add_up(const kernels::buffer& to, const protocols::segment_range& part,
+                            const protocols::operands<kernels::buffer>& sum) {
+  const auto range = where(part);
+  if (range.size() == 0)
+    return;
+  float* const place = to.as<float>() + range.begin;
+  std::vector<kernels::term> terms;
+  for (const auto& term : sum)
+    terms.push_back(
+        {term.from == protocols::operand<kernels::buffer>::source::own ? place : term.tensor.as<const float>(), term.weight});
+  if (terms.size() == 1 && terms.front().weight == 1) {
+    if (terms.front().data != place)
+      queue_->copy(place, terms.front().data, bytes_of(range.size()));
+    return;
+  }
+  queue_->enqueue(kernels::weighted_sum{.terms = terms, .y = place, .count = range.size()});
+}
+
+void common_replica::take_step(protocols::close round, const kernels::buffer& sum, double weight) {
+  std::vector<kernels::term> terms{{sum.as<const float>(), weight}};
+  kernels::buffer scaled;
+  if (weight != 1) { // the mean is what is measured, and what a statistic moves by
+    scaled = queue_->allocate(bytes_of(floats_));
+    queue_->enqueue(kernels::weighted_sum{.terms = terms, .y = scaled.as<float>(), .count = floats_});
+    terms = {{scaled.as<const float>(), 1}};
+  }
+  if (clip_norm_ > 0)
+    round.step.squares = squares_of(terms.front().data, step_.ranges(), clip_norm_);
+  step_.begin(round);
+  auto out = nobody_else_holds(parameters_) ? parameters_ : queue_->allocate(bytes_of(floats_));
+  step_.apply(terms, round, parameters_.as<const float>(), out.as<float>(), {0, floats_});
+  parameters_ = std::move(out);
+}
+
+std::int64_t common_replica::state_floats() const {
+  return floats_ * static_cast<std::int64_t>(1 + step_.buffers().size()) + memory_floats;
+}
+
+kernels::buffer common_replica::state() const {
+  auto out = queue_->allocate_host(bytes_of(state_floats()));
+  std::byte* to = out.data();
+  const auto put = [&to](const void* from, std::size_t bytes) {
+    std::memcpy(to, from, bytes);
+    to += bytes;
+  };
+  put(parameters_.data(), bytes_of(floats_));
+  for (const auto& [name, block] : step_.buffers())
+    put(block.data(), bytes_of(floats_));
+  auto memory = step_.memory();
+  memory.resize(bytes_of(memory_floats) / sizeof(double));
+  put(memory.data(), bytes_of(memory_floats));
+  return out;
+}
+
+void common_replica::take_state(const kernels::buffer& from) {
+  const std::byte* at = from.data();
+  const auto get = [&at](void* to, std::size_t bytes) {
+    std::memcpy(to, at, bytes);
+    at += bytes;
+  };
+  parameters_ = queue_->allocate(bytes_of(floats_));
+  get(parameters_.data(), bytes_of(floats_));
+  for (auto& [name, block] : step_.buffers())
+    get(block.data(), bytes_of(floats_));
+  std::vector<double> memory(bytes_of(memory_floats) / sizeof(double));
+  get(memory.data(), bytes_of(memory_floats));
+  memory.resize(2); // steps by the job's optimizer remember no more
+  step_.take(memory);
+}
+
+chunk_inbox::key chunk_inbox::key_of(const protocols::peer_message& head) {
+  return {head.epoch, head.from, head.is, head.round, head.stage, head.part};
+}
+
+bool chunk_inbox::add(const protocols::peer_message& head, flat_range whole, flat_range where, const kernels::buffer& payload) {
+  const auto name = key_of(head);
+  const auto known = open_.find(name);
+  if (known == open_.end() && open_.size() >= max_open)
+    return false;
+  auto& pieces = known != open_.end() ? known->second : open_.try_emplace(name, whole, allocate_).first->second;
+  const bool fits = pieces.add(0, where, payload);
+  if (!fits && pieces.parts(0) == 0)
+    open_.erase(name);
+  return fits;
+}
+
+std::optional<kernels::buffer> chunk_inbox::take(const protocols::peer_message& head) {
+  const auto found = open_.find(key_of(head));
+  if (found == open_.end())
+    return std::nullopt;
+  auto out = found->second.take(0);
+  if (out)
+    open_.erase(found);
+  return out;
+}
+
+result<std::optional<kernels::buffer>> chunk_inbox::join(const common_replica* of, const protocols::plan* newest,
+                                                         const protocols::peer_message& head, flat_range where,
+                                                         const kernels::buffer& payload) {
+  using kind = protocols::peer_message::kind;
+  if (of == nullptr)
+    return error{errc::bad_option, fmt::format("a part of a sum of worker {}: nobody sums here", head.from.worker.value)};
+  const auto whole = head.is == kind::standing ? flat_range{}
+                     : head.is == kind::chunk  ? of->where(head.part)
+                                               : flat_range{0, of->state_floats()};
+  if (whole.size() == 0)
+    return std::optional{kernels::buffer{}};
+  if (newest != nullptr && newest->epoch == head.epoch && newest->has(head.from) && add(head, whole, where, payload))
+    return take(head);
+  return error{errc::bad_option,
+               fmt::format("elements {} to {} of worker {} for version {} under plan {}: it is of no use under plan {}",
+                           where.begin, where.end, head.from.worker.value, head.round, head.epoch.value,
+                           newest != nullptr ? newest->epoch.value : 0)};
+}
+
+void chunk_inbox::drop_before(protocols::plan_epoch epoch) {
+  std::erase_if(open_, [epoch](const auto& each) { return std::get<0>(each.first) < epoch; });
+}
+
+} // namespace troupe::actors

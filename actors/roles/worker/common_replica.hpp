@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A worker's own parameters where all workers take the same steps (protocols/allreduce.hpp).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "actors/roles/assembler.hpp"
+#include "actors/roles/holder/shard_step.hpp"
+#include "kernels/backend.hpp"
+#include "protocols/binding/operand.hpp"
+
+namespace troupe::actors {
+
+/// Parameters and optimizer state, of `floats` floats in host memory; steps are a single shard's, to the bit. A block with other
+/// holders is never written, so tensors that were handed out do not change. One thread; everything has run when a call returns.
+class common_replica {
+public:
+  /// `queue`: on the host. `data_size`, `ranges`: as in shard_step.
+  common_replica(std::shared_ptr<kernels::backend> queue, const optimizer_spec& spec, std::int64_t floats, std::int64_t data_size,
+                 std::vector<update_range> ranges);
+
+  void begin(kernels::buffer parameters) { parameters_ = std::move(parameters); }
+  const kernels::buffer& parameters() const { return parameters_; } ///< none before it has begun
+  /// Where these segments are in a flat array.
+  flat_range where(const protocols::segment_range& part) const;
+  /// These segments of a flat array, without a copy.
+  kernels::buffer cut(const kernels::buffer& of, const protocols::segment_range& part) const;
+  kernels::buffer allocate(std::size_t bytes) const { return queue_->allocate_host(bytes); }
+  kernels::buffer zeros() const;
+  /// In `to`, a flat array, these segments become the sum of terms: of chunks of just these segments, or of what is in place.
+  void add_up(const kernels::buffer& to, const protocols::segment_range& part, const protocols::operands<kernels::buffer>& sum);
+  /// The next version, at this sum times `weight`. If gradients are clipped, the sum is measured first.
+  void take_step(protocols::close round, const kernels::buffer& sum, double weight);
+  /// All of it in one block: parameters, the optimizer's buffers, and its memory. Not before it has begun.
+  kernels::buffer state() const;
+  /// How many floats that has: a multiple of 16.
+  std::int64_t state_floats() const;
+  void take_state(const kernels::buffer& from);
+
+private:
+  std::shared_ptr<kernels::backend> queue_;
+  double clip_norm_;
+  std::int64_t floats_;
+  shard_step step_;
+  kernels::buffer parameters_;
+};
+
+/// What comes from peers in pieces, by sender, plan, round, stage and segments: chunks of a sum and states of replicas. One
+/// thread.
+class chunk_inbox {
+public:
+  explicit chunk_inbox(std::function<kernels::buffer(std::size_t)> allocate) : allocate_(std::move(allocate)) {}
+
+  /// Adds a piece; false if it was refused: it came twice, or is outside `whole`, what the head says that all pieces cover.
+  bool add(const protocols::peer_message& head, flat_range whole, flat_range where, const kernels::buffer& payload);
+  /// The whole once it is complete, without a copy if it came in one piece; its entry is gone.
+  std::optional<kernels::buffer> take(const protocols::peer_message& head);
+  /// `add`, then `take`, of what is under the worker's newest plan (none: null). What has no elements is whole at once. An error
+  /// says why it was refused. `of`: null where workers do not take the same steps.
+  result<std::optional<kernels::buffer>> join(const common_replica* of, const protocols::plan* newest,
+                                              const protocols::peer_message& head, flat_range where,
+                                              const kernels::buffer& payload);
+  /// Forgets what is of an older plan.
+  void drop_before(protocols::plan_epoch epoch);
+
+private:
+  using key = std::tuple<protocols::plan_epoch, protocols::member, protocols::peer_message::kind, std::uint64_t, std::uint32_t,
+                         protocols::segment_range>;
+  static key key_of(const protocols::peer_message& head);
+  static constexpr std::size_t max_open = 4096; ///< as an assembler has
+
+  std::function<kernels::buffer(std::size_t)> allocate_;
+  std::map<key, assembler<int>> open_;
+};
+
+} // namespace troupe::actors

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Synchronous SGD without a shard.
+#include "protocols/allreduce.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "kernels/assert.hpp"
+#include "protocols/allreduce_rule.hpp"
+
+namespace troupe::protocols {
+
+using collective::facts;
+using kind = peer_message::kind;
+
+namespace {
+
+/// Of the plan of those that begin the job.
+constexpr plan_epoch first_epoch{1};
+
+std::string text_of(const peer_message& msg) {
+  return fmt::format("{} of worker {} for version {} under plan {}", msg.is == kind::chunk ? "a chunk" : "the state",
+                     msg.from.worker.value, msg.round, msg.epoch.value);
+}
+
+} // namespace
+
+worker_effects allreduce_worker::on(const plan& msg) {
+  if (msg.epoch <= plan_.epoch)
+    return {};
+  plan_ = msg;
+  if (!joined_ && plan_.has(self_)) {
+    joined_ = true;
+    begun_ = plan_.epoch > first_epoch; // no shard has what it needs
+  }
+  standings_.erase(standings_.begin(), standings_.lower_bound(plan_.epoch));
+  worker_effects out;
+  abandon(out);
+  if (begun_)
+    say_standing(out);
+  return out;
+}
+
+worker_effects allreduce_worker::on(const params& msg) {
+  if (begun_ || !joined_)
+    return {};
+  begun_ = true;
+  course_.position = msg.position;
+  ver_ = msg.ver;
+  worker_effects out{adopt{msg.ver, msg.parameters}};
+  say_standing(out);
+  return out;
+}
+
+worker_effects allreduce_worker::on(const hold_order& msg) {
+  course_.at_samples = msg.at_samples;
+  course_.at_version = msg.at_version;
+  worker_effects out;
+  begin(out);
+  return out;
+}
+
+void allreduce_worker::abandon(worker_effects& out) {
+  for (auto& [number, each] : std::exchange(rounds_, {}))
+    for (const collective::reduction_effect& effect : each.machine.on(collective::abandon{}))
+      out.emplace_back(discard{std::get<collective::drop_chunk>(effect).data});
+  if (const ticket unused = std::exchange(gradient_, {}); unused != ticket{})
+    out.emplace_back(discard{unused});
+  in_vain_ = computing_;
+  settled_ = false;
+}
+
+void allreduce_worker::say_standing(worker_effects& out) {
+  if (!plan_.has(self_))
+    return;
+  for (const member& who : plan_.workers)
+    if (who != self_)
+      out.emplace_back(send_peer{who.worker,
+                                 {.from = self_,
+                                  .round = ver_.value_or(version{}).value,
+                                  .weight = ver_ ? 1.0 : 0.0,
+                                  .is = kind::standing,
+                                  .epoch = plan_.epoch}});
+  standings_[plan_.epoch][self_] = ver_;
+  settle(out);
+}
+
+/// Once all members have said where they are.
+void allreduce_worker::settle(worker_effects& out) {
+  const auto& said = standings_[plan_.epoch];
+  const auto has_spoken = [&](member who) { return said.contains(who); };
+  if (settled_ || !std::ranges::all_of(plan_.workers, has_spoken))
+    return;
+  const auto newest = [&] {
+    std::optional<version> most;
+    for (const member& who : plan_.workers)
+      most = std::max(most, said.at(who));
+    return most;
+  }();
+  if (!newest)
+    return; // who had it is gone: the rule has said so
+  const auto has_it = [&](member who) { return said.at(who) == newest; };
+  if (const member giver = *std::ranges::find_if(plan_.workers, has_it); giver == self_)
+    for (const member& who : plan_.workers)
+      if (!has_it(who))
+        out.emplace_back(send_peer{
+            who.worker,
+            {.from = self_, .round = newest->value, .is = kind::state, .epoch = plan_.epoch, .facts = last_, .course = course_}});
+  if (!has_it(self_))
+    return; // it comes
+  settled_ = true;
+  answer(out);
+  begin(out);
+}
+
+bool allreduce_worker::at_its_limit() const {
+  return (course_.at_samples != 0 && course_.samples >= course_.at_samples)
+         || (course_.at_version != 0 && ver_->value >= course_.at_version);
+}
+
+/// Its cut of the next global batch, at the parameters that it has.
+void allreduce_worker::begin(worker_effects& out) {
+  if (!settled_ || computing_ || gradient_ != ticket{} || at_its_limit())
+    return;
+  computing_ = true;
+  out.emplace_back(compute{.step = ++steps_,
+                           .position = course_.position,
+                           .batches = ranks(),
+                           .cuts = ranks(),
+                           .parts = {{static_cast<std::uint32_t>(plan_.rank_of(self_.worker)), 1}}});
+}
+
+worker_effects allreduce_worker::on(const computed& msg) {
+  worker_effects out;
+  const bool counts = computing_ && msg.step == steps_ && !std::exchange(in_vain_, false);
+  if (msg.step == steps_)
+    computing_ = false;
+  if (!counts) {
+    if (msg.gradient != ticket{})
+      out.emplace_back(discard{msg.gradient});
+    begin(out);
+    return out;
+  }
+  gradient_ = msg.gradient;
+  compute_ = msg.compute;
+  const facts own{msg.samples, msg.counted() > 0 ? msg.loss * msg.counted() : 0, msg.finite, msg.ignored};
+  // An owner of `direct` knows all facts, and weighs each term as a shard does. Elsewhere a term goes by its share of the batch.
+  if (algorithm() != collective::algorithm::direct) {
+    if (const double share = own.counted() / batch_samples(); share != 1)
+      out.emplace_back(add_up{gradient_, {}, {{gradient_, share}}});
+  }
+  const std::uint64_t number = next(*ver_).value;
+  const auto rank = static_cast<std::uint32_t>(plan_.rank_of(self_.worker));
+  reduce(round(number).machine.on(collective::begin{rank, ranks(), own}), number, out);
+  return out;
+}
+
+allreduce_worker::open_round& allreduce_worker::round(std::uint64_t number) {
+  return rounds_.try_emplace(number, open_round{collective::reduction{algorithm()}}).first->second;
+}
+
+worker_effects allreduce_worker::on(const peer_message& msg) {
+  worker_effects out;
+  switch (msg.is) {
+  case kind::standing:
+    if (msg.data != ticket{})
+      out.emplace_back(discard{msg.data});
+    if (msg.epoch < plan_.epoch)
+      break;
+    standings_[msg.epoch][msg.from] = msg.weight > 0 ? std::optional{version{msg.round}} : std::nullopt;
+    if (msg.epoch == plan_.epoch)
+      settle(out);
+    break;
+  case kind::chunk:
+    on_chunk(msg, out);
+    break;
+  case kind::state:
+    on_state(msg, out);
+    break;
+  case kind::replica:
+    if (msg.data != ticket{})
+      out.emplace_back(discard{msg.data});
+    break;
+  }
+  return out;
+}
+
+/// Nobody is more than a round ahead. Until it is settled, this worker may be a version behind itself.
+void allreduce_worker::on_chunk(const peer_message& msg, worker_effects& out) {
+  constexpr std::uint64_t ahead = 2;
+  const bool possible = !ver_ || (msg.round > ver_->value && msg.round <= ver_->value + ahead);
+  const bool room = rounds_.contains(msg.round) || rounds_.size() < ahead;
+  const auto refused = [&](std::string_view why) {
+    out.emplace_back(refuse{msg.data, fmt::format("{}: {}", text_of(msg), why)});
+  };
+  if (msg.epoch != plan_.epoch)
+    return refused(fmt::format("this is plan {}", plan_.epoch.value));
+  if (!plan_.has(msg.from) || msg.from == self_)
+    return refused("the plan has no such peer");
+  if (!possible || !room)
+    return refused(fmt::format("this worker is at version {}", ver_.value_or(version{}).value));
+  if (const auto cuts = collective::segments(algorithm(), ranks()); msg.part.of != cuts)
+    return refused(fmt::format("{} has {} segments", collective::name_of(algorithm()), cuts));
+  open_round& to = round(msg.round);
+  to.known.insert_or_assign(msg.data, msg.facts);
+  const auto from = static_cast<std::uint32_t>(plan_.rank_of(msg.from.worker));
+  reduce(to.machine.on(collective::chunk{{from, msg.stage, msg.part.first}, msg.part.last, msg.data, msg.facts}), msg.round, out);
+}
+
+void allreduce_worker::on_state(const peer_message& msg, worker_effects& out) {
+  const bool newer = !ver_ || msg.round > ver_->value;
+  if (msg.epoch != plan_.epoch || !plan_.has(msg.from) || settled_ || !newer) {
+    out.emplace_back(refuse{msg.data, text_of(msg) + ": nobody waits for it"});
+    return;
+  }
+  const worker_course own = course_;
+  course_ = msg.course;
+  if (own.at_samples != 0 || own.at_version != 0) // it has heard where to stop
+    course_.at_samples = own.at_samples, course_.at_version = own.at_version;
+  ver_ = version{msg.round};
+  settled_ = true;
+  out.emplace_back(take_state{*ver_, msg.data});
+  if (msg.round > 0)
+    report(out, msg.facts, 0);
+  answer(out);
+  begin(out);
+}
+
+/// Sums are made in place, at once.
+void allreduce_worker::reduce(collective::reduction_effects effects, std::uint64_t number, worker_effects& out) {
+  std::deque<collective::reduction_effect> todo(effects.begin(), effects.end());
+  const auto more = [&todo](const collective::reduction_effects& next) { todo.insert(todo.end(), next.begin(), next.end()); };
+  for (; !todo.empty(); todo.pop_front()) {
+    open_round& of = round(number);
+    const auto& effect = todo.front();
+    if (const auto* what = std::get_if<collective::merge>(&effect)) {
+      if (add_up sum = merged(of, *what); !sum.sum.empty())
+        out.emplace_back(std::move(sum));
+      for (const ticket used : what->terms)
+        if (used != ticket{}) {
+          of.known.erase(used);
+          out.emplace_back(discard{used});
+        }
+      more(of.machine.on(collective::merged{what->stage, what->first}));
+    } else if (const auto* part = std::get_if<collective::send_chunk>(&effect)) {
+      out.emplace_back(send_peer{plan_.workers[part->to].worker,
+                                 {.from = self_,
+                                  .round = number,
+                                  .data = gradient_,
+                                  .is = kind::chunk,
+                                  .epoch = plan_.epoch,
+                                  .stage = part->stage,
+                                  .part = {part->first, part->last, collective::segments(algorithm(), ranks())},
+                                  .facts = part->of}});
+    } else if (const auto* unused = std::get_if<collective::drop_chunk>(&effect)) {
+      of.known.erase(unused->data);
+      out.emplace_back(discard{unused->data});
+    } else if (const auto* wrong = std::get_if<collective::refuse_chunk>(&effect)) {
+      of.known.erase(wrong->data);
+      out.emplace_back(refuse{wrong->data, fmt::format("round {} of plan {}: {}", number, plan_.epoch.value, wrong->why)});
+    } else {
+      const facts sum = std::get<collective::reduced>(effect).of;
+      return finish(sum, out);
+    }
+  }
+}
+
+/// The weights of a shard, by which the same gradients make the same bits: `by_samples`.
+add_up allreduce_worker::merged(open_round& of, const collective::merge& what) const {
+  add_up out{gradient_, {what.first, what.last, collective::segments(algorithm(), ranks())}, {}};
+  const bool weighs = algorithm() == collective::algorithm::direct && what.terms.size() > 1;
+  const facts own = of.machine.state().own;
+  const auto facts_of = [&](ticket name) { return name == ticket{} ? own : of.known.at(name); };
+  double counted = 0;
+  for (const ticket name : what.terms)
+    counted += facts_of(name).counted();
+  for (const ticket name : what.terms) {
+    const double weight = !weighs ? 1 : counted > 0 ? facts_of(name).counted() / counted : 0;
+    if (weight != 0) // else the term of who had no samples
+      out.sum.push_back({name == ticket{} ? gradient_ : name, weight});
+  }
+  return out;
+}
+
+void allreduce_worker::finish(const facts& sum, worker_effects& out) {
+  const version made = next(*ver_);
+  rounds_.erase(made.value);
+  const ticket gradient = std::exchange(gradient_, {});
+  if (sum.finite && sum.counted() > 0) {
+    // Shares are of all samples; a mean is over those whose labels count.
+    const bool shared = algorithm() != collective::algorithm::direct;
+    out.emplace_back(take_step{{.epoch = plan_.epoch,
+                                .ver = made,
+                                .step = {.lr_scale = plan_.lr_scale},
+                                .samples_before = course_.samples,
+                                .workers = ranks(),
+                                .position = course_.position},
+                               {gradient, shared ? batch_samples() / sum.counted() : 1}});
+  } else {
+    out.emplace_back(discard{gradient});
+  }
+  if (sum.finite)
+    course_.samples += static_cast<std::uint64_t>(sum.samples);
+  course_.position = plan_.after(course_.position);
+  ver_ = made;
+  report(out, sum, compute_);
+  begin(out);
+}
+
+/// To the lead, that this version is here.
+void allreduce_worker::report(worker_effects& out, const facts& of, nanoseconds compute) {
+  last_ = of;
+  const std::int64_t samples = of.finite ? of.samples : 0;
+  out.emplace_back(send_push{{.epoch = plan_.epoch,
+                              .id = {self_.worker, self_.incarnation, {ver_->value}},
+                              .base = {ver_->value - 1},
+                              .samples = samples,
+                              .loss = of.counted() > 0 ? of.loss / of.counted() : 0,
+                              .compute = compute,
+                              .finite = of.finite,
+                              .ignored = of.finite ? of.ignored : 0,
+                              .applied = course_.samples}});
+}
+
+worker_effects allreduce_worker::on(const fetch_order& msg) {
+  asked_ = !plan_.workers.empty() && plan_.workers.front() == self_ ? std::optional{msg.ver} : std::nullopt;
+  worker_effects out;
+  answer(out);
+  return out;
+}
+
+void allreduce_worker::answer(worker_effects& out) {
+  if (settled_ && asked_)
+    out.emplace_back(
+        send_peer{evaluator, {.from = self_, .round = std::exchange(asked_, {})->value, .made = {ver_->value, course_.samples}}});
+}
+
+std::vector<worker_id> allreduce_worker::waiting_for() const {
+  std::vector<worker_id> out;
+  if (const auto said = standings_.find(plan_.epoch); said != standings_.end() && !settled_)
+    for (const member& who : plan_.workers)
+      if (!said->second.contains(who))
+        out.push_back(who.worker);
+  if (gradient_ != ticket{})
+    for (const std::uint32_t rank : rounds_.at(next(*ver_).value).machine.waiting_for())
+      out.push_back(plan_.workers[rank].worker);
+  return out;
+}
+
+void allreduce_worker::check() const {
+  TROUPE_ASSERT(!settled_ || (ver_ && plan_.has(self_)));
+  TROUPE_ASSERT(gradient_ == ticket{} || (settled_ && !computing_ && rounds_.contains(next(*ver_).value)));
+  TROUPE_ASSERT(rounds_.size() <= 2 && (!in_vain_ || computing_));
+  TROUPE_ASSERT(standings_.empty() || standings_.begin()->first >= plan_.epoch);
+}
+
+protocol allreduce_protocol() {
+  const auto algorithm = choice_parameter("algorithm", "auto", {"auto", "direct", "ring", "halving", "tree"},
+                                          "how gradients are summed; auto: by a table of workers and bytes");
+  return {.name = "allreduce",
+          .summary = "synchronous SGD without a shard: workers sum their gradients among themselves, and each takes the step",
+          .round_is_full = "the sum of all workers' gradients has come to all; weighted by samples",
+          .recipients = "nobody: each worker has them, and sends parts of the sum to its peers",
+          .pays_when = "all are equally fast, and a shard's link is too slow for all of them",
+          .decentralized = true,
+          .parameters = {algorithm},
+          .reduces =
+              [algorithm](const protocol_spec& spec, std::uint32_t ranks, std::uint64_t bytes) {
+                return collective::algorithm_named(algorithm.of(spec)).value_or(collective::algorithm_for(ranks, bytes));
+              },
+          .make_rule = [](const protocol_spec&, std::uint64_t) { return std::make_unique<allreduce_rule>(); },
+          .make_worker =
+              [algorithm](const protocol_spec& spec, member self, std::uint64_t) {
+                return std::make_unique<allreduce_worker>(self, collective::algorithm_named(algorithm.of(spec)));
+              }};
+}
+
+} // namespace troupe::protocols

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Allreduce: a worker's steps by hand, what it refuses, a death; the count at the lead; whole jobs beside sync's.
+#include "protocols/allreduce.hpp"
+#include "protocols/allreduce_rule.hpp"
+
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "protocols/catalog.hpp"
+#include "protocols/sim/quadratic.hpp"
+#include "protocols/sim/simulate.hpp"
+#include "tests/protocols/making.hpp"
+
+namespace troupe::protocols {
+namespace {
+
+using collective::algorithm;
+using collective::facts;
+using kind = peer_message::kind;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr std::uint64_t model = 64; // bytes
+
+member life(std::uint32_t worker) {
+  return {w(worker), {}};
+}
+
+peer_message standing(std::uint32_t worker, std::uint32_t epoch, std::optional<std::uint64_t> at) {
+  return {.from = life(worker), .round = at.value_or(0), .weight = at ? 1.0 : 0.0, .is = kind::standing, .epoch = e(epoch)};
+}
+
+peer_message chunk(std::uint32_t worker, std::uint64_t round, std::uint32_t stage, segment_range part, std::uint64_t data,
+                   facts of = {10, 5}, std::uint32_t epoch = 1) {
+  return {.from = life(worker),
+          .round = round,
+          .data = t(data),
+          .is = kind::chunk,
+          .epoch = e(epoch),
+          .stage = stage,
+          .part = part,
+          .facts = of};
+}
+
+compute cut(std::uint64_t step, std::uint64_t position, std::uint32_t index, std::uint32_t n) {
+  return {.step = step, .position = position, .batches = n, .cuts = n, .parts = {{index, 1}}};
+}
+
+computed done(std::uint64_t step, std::uint64_t gradient, std::int64_t samples = 10) {
+  return {.step = step, .gradient = t(gradient), .samples = samples, .loss = 0.5, .compute = 3};
+}
+
+/// Worker 0, which has the initial parameters and has heard from each of the others: in its first step.
+allreduce_worker begun(const plan& with, std::optional<algorithm> which = algorithm::direct) {
+  allreduce_worker out{life(0), which};
+  out.model_is(model);
+  out.on(with);
+  out.on(params{.epoch = with.epoch, .parameters = t(50)});
+  for (const member& other : with.workers)
+    if (other != life(0))
+      out.on(standing(other.worker.value, with.epoch.value, 0));
+  return out;
+}
+
+/// Worker 0 of two, past its first version: in its second step.
+allreduce_worker at_version_one() {
+  allreduce_worker out = begun(plan_of(1, {0, 1}));
+  out.on(done(1, 100));
+  out.on(chunk(1, 1, 0, {0, 1, 2}, 101));
+  out.on(chunk(1, 1, 1, {1, 2, 2}, 102, {20, 10}));
+  return out;
+}
+
+// -- the worker
+
+TEST(Allreduce, ItBeginsAtTheInitialParametersOnceAllHaveThem) {
+  allreduce_worker worker{life(1), algorithm::direct};
+  EXPECT_EQ(worker.on(plan_of(1, {0, 1})), worker_effects{});
+  EXPECT_EQ(worker.on(standing(0, 1, 0)), worker_effects{}) << "the other is first";
+  const worker_effects out = worker.on(params{.epoch = e(1), .parameters = t(50)});
+  EXPECT_EQ(out, (worker_effects{adopt{v(0), t(50)}, send_peer{w(0), standing(1, 1, 0)}, cut(1, 0, 1, 2)}));
+  EXPECT_EQ(worker.on(params{.epoch = e(1), .key = 9, .parameters = t(51)}), worker_effects{}) << "there are no others";
+}
+
+// Of 10 and 5 samples: thirds, as a shard weighs them.
+TEST(Allreduce, DirectWeighsEachGradientBySamplesInWorkerOrder) {
+  allreduce_worker worker = begun(plan_of(1, {0, 1}));
+  EXPECT_EQ(worker.on(done(1, 100)), (worker_effects{send_peer{w(1),
+                                                               {.from = life(0),
+                                                                .round = 1,
+                                                                .data = t(100),
+                                                                .is = kind::chunk,
+                                                                .epoch = e(1),
+                                                                .part = {1, 2, 2},
+                                                                .facts = {10, 5}}}}));
+  const worker_effects own = worker.on(chunk(1, 1, 0, {0, 1, 2}, 101, {5, 1}));
+  ASSERT_EQ(own.size(), 3U);
+  EXPECT_EQ(own[0], worker_effect(add_up{t(100), {0, 1, 2}, {{t(100), 10. / 15}, {t(101), 5. / 15}}}));
+  EXPECT_EQ(own[1], worker_effect(discard{t(101)}));
+  EXPECT_EQ(std::get<send_peer>(own[2]).message.facts, (facts{15, 6}));
+  const worker_effects last = worker.on(chunk(1, 1, 1, {1, 2, 2}, 102, {15, 6}));
+  ASSERT_EQ(last.size(), 5U);
+  EXPECT_EQ(last[0], worker_effect(add_up{t(100), {1, 2, 2}, {{t(102), 1}}}));
+  EXPECT_EQ(last[2], worker_effect(take_step{{.epoch = e(1), .ver = v(1), .workers = 2}, {t(100), 1}}));
+  EXPECT_EQ(last[3], worker_effect(send_push{
+                         {.epoch = e(1), .id = {w(0), {}, {1}}, .samples = 15, .loss = 0.4, .compute = 3, .applied = 15}}));
+  EXPECT_EQ(last[4], worker_effect(cut(2, 20, 0, 2)));
+}
+
+TEST(Allreduce, ElsewhereEachGradientGoesByItsShareOfTheBatch) {
+  allreduce_worker worker = begun(plan_of(1, {0, 1}), algorithm::ring);
+  const worker_effects out = worker.on(done(1, 100));
+  EXPECT_EQ(out[0], worker_effect(add_up{t(100), {}, {{t(100), 0.5}}}));
+  const worker_effects sum = worker.on(chunk(1, 1, 0, {1, 2, 2}, 101));
+  EXPECT_EQ(sum[0], worker_effect(add_up{t(100), {1, 2, 2}, {{t(101), 1}, {t(100), 1}}}));
+}
+
+TEST(Allreduce, ARoundThatIsNotFiniteMakesAVersionWithoutAStep) {
+  allreduce_worker worker = begun(plan_of(1, {0, 1}));
+  worker.on(done(1, 100));
+  worker.on(chunk(1, 1, 0, {0, 1, 2}, 101, {10, 5, false}));
+  const worker_effects out = worker.on(chunk(1, 1, 1, {1, 2, 2}, 102, {20, 10, false}));
+  EXPECT_EQ(count<take_step>(out), 0U);
+  EXPECT_EQ(only<send_push>(out).push.samples, 0);
+  EXPECT_FALSE(only<send_push>(out).push.finite);
+  EXPECT_EQ(only<compute>(out), cut(2, 20, 0, 2));
+}
+
+TEST(Allreduce, ItStopsByItselfWhereTheCoordinatorSays) {
+  allreduce_worker worker = begun(plan_of(1, {0, 1}));
+  worker.on(hold_order{.at_samples = 20});
+  worker.on(done(1, 100));
+  worker.on(chunk(1, 1, 0, {0, 1, 2}, 101));
+  const worker_effects out = worker.on(chunk(1, 1, 1, {1, 2, 2}, 102, {20, 10}));
+  EXPECT_EQ(count<take_step>(out), 1U);
+  EXPECT_EQ(count<compute>(out), 0U);
+  EXPECT_EQ(only<send_peer>(worker.on(fetch_order{v(1)})).message.made, (step_count{1, 20}));
+  EXPECT_EQ(worker.on(hold_order{.at_version = 2}), (worker_effects{cut(2, 20, 0, 2)}));
+}
+
+TEST(Allreduce, APeerMayBeARoundAhead) {
+  allreduce_worker worker = begun(plan_of(1, {0, 1}));
+  worker.on(done(1, 100));
+  worker.on(chunk(1, 1, 0, {0, 1, 2}, 101));
+  EXPECT_EQ(worker.on(chunk(1, 2, 0, {0, 1, 2}, 103)), worker_effects{}) << "it has this worker's part, and goes on";
+  worker.on(chunk(1, 1, 1, {1, 2, 2}, 102, {20, 10}));
+  EXPECT_EQ(count<add_up>(worker.on(done(2, 200))), 1U);
+}
+
+TEST(Allreduce, WhatBelongsToNoRoundIsRefusedAndNamed) {
+  const auto why = [](const worker_effects& out) { return only<refuse>(out).why; };
+  allreduce_worker worker = begun(plan_of(1, {0, 1, 2}));
+  worker.on(done(1, 100));
+  EXPECT_THAT(why(worker.on(chunk(1, 1, 0, {0, 1, 3}, 101, {}, 2))),
+              "a chunk of worker 1 for version 1 under plan 2: this is plan 1");
+  EXPECT_THAT(why(worker.on(chunk(7, 1, 0, {0, 1, 3}, 102))), HasSubstr("worker 7"));
+  EXPECT_THAT(why(worker.on(chunk(0, 1, 0, {0, 1, 3}, 103))), HasSubstr("no such peer"));
+  EXPECT_THAT(why(worker.on(chunk(1, 3, 0, {0, 1, 3}, 104))), HasSubstr("this worker is at version 0"));
+  EXPECT_THAT(why(worker.on(chunk(1, 1, 0, {0, 1, 2}, 105))), HasSubstr("direct has 3 segments"));
+  EXPECT_THAT(why(worker.on(chunk(1, 1, 0, {2, 3, 3}, 106))), HasSubstr("not in the schedule"));
+  EXPECT_THAT(why(worker.on(chunk(1, 1, 0, {0, 2, 3}, 107))), HasSubstr("the schedule says 1"));
+  EXPECT_EQ(worker.on(chunk(1, 1, 0, {0, 1, 3}, 108)), worker_effects{});
+  EXPECT_EQ(worker.on(chunk(1, 1, 0, {0, 1, 3}, 109)),
+            (worker_effects{refuse{t(109), "round 1 of plan 1: segment 0 of stage 0 from rank 1 came twice"}}));
+}
+
+// -- a death
+
+TEST(Allreduce, ADeathEndsTheRoundAndItIsComputedAnewByTheRest) {
+  allreduce_worker worker = begun(plan_of(1, {0, 1, 2}));
+  worker.on(done(1, 100));
+  worker.on(chunk(1, 1, 0, {0, 1, 3}, 101));
+  EXPECT_EQ(worker.on(plan_of(2, {0, 1})),
+            (worker_effects{discard{t(101)}, discard{t(100)}, send_peer{w(1), standing(0, 2, 0)}}));
+  EXPECT_EQ(worker.on(standing(1, 2, 0)), (worker_effects{cut(2, 0, 0, 2)}));
+}
+
+TEST(Allreduce, WhoIsAtTheNewestVersionGivesItToTheRest) {
+  allreduce_worker worker = at_version_one();
+  worker.on(plan_of(2, {0, 1, 3}));
+  worker.on(standing(1, 2, 0));
+  EXPECT_EQ(worker.on(standing(3, 2, std::nullopt)), (worker_effects{send_peer{w(1),
+                                                                               {.from = life(0),
+                                                                                .round = 1,
+                                                                                .is = kind::state,
+                                                                                .epoch = e(2),
+                                                                                .facts = {20, 10},
+                                                                                .course = {.position = 20, .samples = 20}}},
+                                                                     send_peer{w(3),
+                                                                               {.from = life(0),
+                                                                                .round = 1,
+                                                                                .is = kind::state,
+                                                                                .epoch = e(2),
+                                                                                .facts = {20, 10},
+                                                                                .course = {.position = 20, .samples = 20}}}}))
+      << "its old step is still being computed";
+  EXPECT_EQ(worker.on(done(2, 200)), (worker_effects{discard{t(200)}, cut(3, 20, 0, 3)}));
+}
+
+TEST(Allreduce, WhoIsBehindIsGivenAllOfItAndReportsIt) {
+  allreduce_worker worker = begun(plan_of(1, {0, 1, 2}));
+  worker.on(hold_order{.at_version = 9});
+  worker.on(done(1, 100));
+  worker.on(plan_of(2, {0, 1}));
+  EXPECT_EQ(worker.on(standing(1, 2, 1)), worker_effects{}) << "it comes";
+  const peer_message state{.from = life(1),
+                           .round = 1,
+                           .data = t(300),
+                           .is = kind::state,
+                           .epoch = e(2),
+                           .facts = {30, 15},
+                           .course = {.position = 30, .samples = 30}};
+  EXPECT_EQ(worker.on(state),
+            (worker_effects{take_state{v(1), t(300)},
+                            send_push{{.epoch = e(2), .id = {w(0), {}, {1}}, .samples = 30, .loss = 0.5, .applied = 30}},
+                            cut(2, 30, 0, 2)}));
+  EXPECT_EQ(count<refuse>(worker.on(state)), 1U) << "twice";
+}
+
+// -- the lead
+
+TEST(AllreduceRule, AVersionCountsOnceAllHaveReportedIt) {
+  allreduce_rule rule;
+  EXPECT_EQ(only<send_params>(rule.on(plan_of(1, {0, 1}))).to, (std::vector{w(0), w(1)}));
+  const auto made = [&](std::uint32_t worker, std::uint64_t ver) {
+    return rule.on(push{.epoch = e(1),
+                        .id = {w(worker), {}, {ver}},
+                        .gradient = t(100 * ver + worker),
+                        .samples = 20,
+                        .loss = 0.5,
+                        .applied = 20 * ver});
+  };
+  EXPECT_EQ(made(0, 1), rule_effects{});
+  EXPECT_EQ(made(0, 2), rule_effects{}) << "a round ahead";
+  EXPECT_THAT(rule.waiting_for(), ElementsAre(w(1)));
+  const rule_effects out = made(1, 1);
+  EXPECT_EQ(only<apply>(out).ver, v(1));
+  EXPECT_EQ(only<apply>(out).samples, 20);
+  EXPECT_EQ(all<discard>(out), (std::vector{discard{t(100)}, discard{t(101)}}));
+  EXPECT_EQ(only<report>(out).contributions, 2U);
+  EXPECT_EQ(count<apply>(made(1, 2)), 1U);
+}
+
+TEST(AllreduceRule, WhatOnlyTheDeadHaveMadeDoesNotCount) {
+  allreduce_rule rule;
+  rule.on(plan_of(1, {0, 1}));
+  rule.on(push{.id = {w(0), {}, {1}}, .gradient = t(7), .samples = 20, .applied = 20});
+  EXPECT_EQ(rule.on(plan_of(2, {1})), (rule_effects{discard{t(7)}}));
+  EXPECT_EQ(
+      only<apply>(rule.on(push{.epoch = e(2), .id = {w(1), {}, {1}}, .gradient = t(8), .samples = 10, .applied = 10})).samples,
+      10);
+}
+
+TEST(AllreduceRule, WithoutAnybodyWhoHasTheParametersTheJobIsLost) {
+  allreduce_rule rule;
+  rule.on(plan_of(1, {0}));
+  EXPECT_EQ(count<report>(rule.on(plan_of(2, {0, 1}))), 0U);
+  EXPECT_EQ(only<report>(rule.on(plan_of(3, {1}))).event, report::kind::lost);
+}
+
+// -- whole jobs, in virtual time
+
+sim::options job_of(const std::string& protocol, std::uint32_t workers, const std::string& algorithm = {}) {
+  constexpr nanoseconds ms = 1'000'000;
+  sim::options job;
+  job.protocol.name = protocol;
+  if (!algorithm.empty())
+    job.protocol.parameters["algorithm"] = algorithm;
+  job.job.workers = workers;
+  job.job.batch = 3;
+  job.job.data_size = 100;
+  job.job.evaluate_every_samples = 1'000'000;
+  job.job.stop.steps = 20;
+  job.inject.step_ms = 10;
+  job.inject.link.latency_ms = 1;
+  job.inject.stragglers.push_back({.distribution = straggler_spec::law::jitter, .spread = 0.5});
+  job.model_bytes = 16 * 720'720; // of which 2 to 16 segments are equal
+  job.stall_after = 10'000 * ms;
+  return job;
+}
+
+/// What is evaluated at the end, and what each worker has sent to others.
+struct seen final : sim::listener {
+  void heard(nanoseconds, sim::endpoint from, sim::endpoint to, const sim::message& msg) override {
+    if (const auto* part = std::get_if<sim::params_envelope>(&msg); part != nullptr && to.kind == sim::endpoint::role::evaluator)
+      last = part->range;
+    const auto* replica = std::get_if<sim::peer_envelope>(&msg);
+    if (replica == nullptr)
+      return;
+    if (to.kind == sim::endpoint::role::evaluator)
+      last = replica->data;
+    else
+      chunks[from.index] += replica->head.is == kind::chunk ? std::uint64_t{16 * 720'720} / replica->head.part.of
+                                                                  * (replica->head.part.last - replica->head.part.first)
+                                                            : 0;
+  }
+  sim::tensor last;
+  std::map<std::uint32_t, std::uint64_t> chunks;
+};
+
+std::vector<double> trained(const sim::options& job, seen& what) {
+  sim::quadratic maths{{.curvature = std::vector<double>(40, 0.5),
+                        .minimum = std::vector<double>(40, 1.0),
+                        .noise = 0.5,
+                        .data_size = 100,
+                        .lr = 0.1,
+                        .momentum = 0.9}};
+  sim::listener* const listeners[] = {&what};
+  const sim::result out = simulate(job, maths, listeners);
+  EXPECT_FALSE(out.failed) << out.reason;
+  EXPECT_EQ(out.steps, 20U);
+  const auto found = sim::elements_of(what.last);
+  return {found.begin(), found.end()};
+}
+
+TEST(AllreduceJobs, DirectMakesTheBitsOfSync) {
+  for (const std::uint32_t workers : {1U, 2U, 3U, 7U}) {
+    seen sync, direct;
+    EXPECT_EQ(trained(job_of("sync", workers), sync), trained(job_of("allreduce", workers, "direct"), direct)) << workers;
+  }
+}
+
+TEST(AllreduceJobs, AnyAlgorithmMakesTheSameStepsAndSendsWhatItsFormulaSays) {
+  const std::uint64_t s = 16 * 720'720, rounds = 20;
+  for (std::uint32_t p = 2; p <= 16; ++p) {
+    seen sync;
+    const auto expected = trained(job_of("sync", p), sync);
+    for (const std::string name : {"auto", "direct", "ring", "halving", "tree"}) {
+      seen first, again;
+      const auto found = trained(job_of("allreduce", p, name), first);
+      EXPECT_EQ(found, trained(job_of("allreduce", p, name), again)) << name;
+      for (std::size_t i = 0; i < found.size(); ++i)
+        ASSERT_NEAR(found[i], expected[i], 1e-9) << name << " of " << p;
+      std::uint64_t total = 0;
+      for (const auto& [rank, bytes] : first.chunks) {
+        total += bytes;
+        if (name == "direct" || name == "ring") {
+          EXPECT_EQ(bytes, rounds * 2 * (p - 1) * s / p) << name << " of " << p << ", rank " << rank;
+        }
+        EXPECT_LE(bytes, rounds * 2 * s) << name << " of " << p << ", rank " << rank;
+      }
+      EXPECT_EQ(total, rounds * 2 * (p - 1) * s) << name << " of " << p;
+    }
+  }
+}
+
+} // namespace
+} // namespace troupe::protocols
