@@ -116,12 +116,13 @@ class EveryProtocol(ProtocolTest):
                                                         text=True, check=True).stdout)
         for protocol in [entry["name"] for entry in listed["protocols"]]:
             with self.subTest(protocol):
-                learned = self.run_protocol(protocol, "--nodes", "3", "--set", "cluster.shards=2", "--set", "stop.epochs=8")
+                shards = [] if protocol == "allreduce" else ["--set", "cluster.shards=2"]  # it has none
+                learned = self.run_protocol(protocol, "--nodes", "3", *shards, "--set", "stop.epochs=8")
                 self.assertGreaterEqual(learned["test_accuracy"], 0.75)
                 self.assertGreaterEqual(learned["samples"], 8 * 1280)
 
     def test_survives_the_death_of_a_worker(self):
-        for protocol in ("backup", "async", "ssp", "local", "easgd", "coded", "admm", "dc-async", "deadline", "gossip"):
+        for protocol in ("backup", "async", "ssp", "local", "easgd", "coded", "admm", "dc-async", "deadline", "gossip", "allreduce"):
             with self.subTest(protocol):
                 done = self.run_protocol(protocol, "--nodes", "3", "--fault", "crash=worker:1,at_s=0.5", job=TIMED)
                 self.assertGreaterEqual(done["samples"], 4 * 1280)
