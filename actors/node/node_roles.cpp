@@ -85,12 +85,10 @@ evaluator_setup evaluating(const data_pair& data, const job& what, const protoco
   return out;
 }
 
-/// None where workers do not take the same steps. With a queue of its own, for the compute actor has a thread of its own.
-std::shared_ptr<common_replica> common_of(const job& what, const protocols::protocol& runs, const parameter_layout& layout,
-                                          std::int64_t data_size) {
-  if (!runs.reduces)
-    return nullptr;
-  return std::make_shared<common_replica>(kernels::open_backend({}), what.optimizer, layout.floats(), data_size,
+/// `queue`: not that of the compute actor, which has a thread of its own.
+std::shared_ptr<common_replica> common_of(const job& what, const parameter_layout& layout, std::int64_t data_size,
+                                          std::shared_ptr<kernels::backend> queue) {
+  return std::make_shared<common_replica>(std::move(queue), what.optimizer, layout.floats(), data_size,
                                           update_ranges(layout, {0, layout.floats()}));
 }
 
@@ -346,7 +344,7 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   auto floats = net_->layout().floats();
   protocols::worker_id id{index};
   const auto name = fmt::format("worker {}", index);
-  const std::string device = protocol_.reduces ? "cpu" : device_of(places_.workers[index], job_.compute.device);
+  const auto& device = device_of(places_.workers[index], job_.compute.device);
   auto queue = for_role(name, device, [&] { return open_queue(device, index); });
   auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
   auto setup = working(job_, protocol_, {id, protocols::incarnation{incarnation}}, loaded_.data.train->size(), floats, allocate);
@@ -359,7 +357,7 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   setup.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
   setup.meter = meter_;
   setup.trace = trace_;
-  setup.common = common_of(job_, protocol_, net_->layout(), setup.data_size);
+  setup.common = protocol_.reduces ? common_of(job_, net_->layout(), setup.data_size, open_queue("cpu", index)) : nullptr;
   auto computes = computing(job_, protocol_, queue, net_, index, incarnation);
   computes.saved = for_coordinator();
   auto compute = for_role(name, device, [&] { return self_->spawn<compute_impl, caf::detached>(std::move(computes)); });

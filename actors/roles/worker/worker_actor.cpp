@@ -163,7 +163,7 @@ void worker_state::begin(const protocols::compute& request, const protocols::pla
     partitions_.find(setup_.net->layout(), setup_.targets);
   }
   step_.request = request;
-  if (!setup_.overlaps)
+  if (!setup_.overlaps || !streams())
     step_.request.stream_as.reset();
   if (own != nullptr) {
     const auto epochs = static_cast<double>(request.position) / static_cast<double>(setup_.data_size);
@@ -250,7 +250,7 @@ void worker_state::on_gradient(const gradient_ready& msg) {
   if (!step_.computing || msg.step != step_.request.step)
     return;
   for (auto [target, partition] : partitions_.of(msg.slot))
-    if (--step_.slots_missing[target][partition] == 0 && step_.request.stream_as && streams())
+    if (--step_.slots_missing[target][partition] == 0 && step_.request.stream_as)
       send_partition(target, partition, msg.gradients, *step_.request.stream_as);
 }
 
@@ -453,7 +453,7 @@ void worker_state::send_push(const protocols::push& push, const kernels::buffer&
 /// Sends the partitions that have not been streamed, then the trailers: with the last of these the job may be at its end, and
 /// what is recorded later would be in no trace. If it is encoded, the gradient is in host memory.
 void worker_state::send_parts(const protocols::push& push, const kernels::buffer& gradient, bool keep) {
-  const bool streamed = streams() && step_.request.stream_as && step_.request.stream_as->id == push.id;
+  const bool streamed = step_.request.stream_as && step_.request.stream_as->id == push.id;
   std::size_t bytes = 0;
   for (std::size_t t = 0; gradient && t < setup_.targets.size(); ++t)
     for (std::size_t p = 0; p < setup_.targets[t].partitions.size(); ++p) {
