@@ -34,8 +34,10 @@ class Overlap(unittest.TestCase):
         def span(tid, begin, end):
             return {"name": "x", "ph": "X", "pid": 1, "tid": tid, "ts": begin, "dur": end - begin}
 
-        events = [name(1, "worker 0"), name(2, "cuda:0 compute"), name(3, "cuda:0 to host"), span(1, 0, 9), span(2, 0, 4), span(3, 3, 6)]
-        self.assertEqual(gpu_run.device_spans(events), ([[3.0, 6.0]], [[0.0, 4.0]]))
+        # As a job on a GPU names them.
+        events = [name(1, "worker 0"), name(2, "kernels of worker 0"), name(3, "copies to host of worker 0"),
+                  name(4, "copies to device of worker 0"), span(1, 0, 9), span(2, 0, 4), span(3, 3, 6), span(4, 8, 9)]
+        self.assertEqual(gpu_run.device_spans(events), ([[3.0, 6.0], [8.0, 9.0]], [[0.0, 4.0]]))
 
 
 class Script(unittest.TestCase):
