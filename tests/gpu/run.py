@@ -17,8 +17,9 @@ import time
 PASS, FAIL, NOT_RUN = "pass", "FAIL", "not run"
 # (model, batch, precision, part of PyTorch's best that is wanted)
 STEPS = [("mlp", 128, "fp32", 1.0), ("mlp", 4096, "fp32", 1.0), ("mnist-cnn", 256, "fp32", 1.0), ("wide", 4096, "bf16", 0.95)]
-STALE = {"async", "dc-async", "ssp"}
 TINY_STEPS = [("mlp", 8, "fp32", 1.0), ("mnist-cnn", 8, "fp32", 1.0)]
+# Protocols of stale gradients, which diverge with the job's momentum on any device.
+STALE = {"async", "dc-async", "ssp"}
 
 
 class NotRun(Exception):
@@ -130,7 +131,7 @@ def protocols(s):
     for protocol in [p["name"] for p in s.troupe("protocols")["protocols"]]:
         text = f"{protocol} on the device learns {name} as on the CPU"
         settings = ["--set", f"protocol.name={protocol}", "--set", "cluster.workers=4"]
-        if protocol in STALE:  # momentum on top of staleness diverges, on any device
+        if protocol in STALE:
             settings += ["--set", "optimizer.momentum=0"]
         try:
             cpu, gpu = (s.train(*settings, device=d)["test_accuracy"] for d in ("cpu", s.o.device))
@@ -238,8 +239,10 @@ def device_spans(events):
     tracks = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e.get("name") == "thread_name"}
     copies, compute = [], []
     for e in events:
-        track = tracks.get((e["pid"], e["tid"]), "") if e.get("ph") == "X" else ""
-        span = (float(e["ts"]), float(e["ts"]) + float(e["dur"])) if track else None
+        if e.get("ph") != "X":
+            continue
+        track = tracks.get((e["pid"], e["tid"]), "")
+        span = (float(e["ts"]), float(e["ts"]) + float(e["dur"]))
         if track.startswith(("copies to host of", "copies to device of")):
             copies.append(span)
         elif track.startswith("kernels of"):
