@@ -35,7 +35,8 @@ licence_of() {
 rm -rf "$out" "$out.tar.gz"
 mkdir -p "$out"/{bin,lib,config,licences,tests/gpu}
 
-for program in troupe kernels_test tensor_test protocols_test actors_test roles_test; do
+# Of the tests those that compute: the others say nothing of a host, and are large.
+for program in troupe kernels_test tensor_test device_roles_test; do
   cp "$build/$program" "$out/bin/"
 done
 cuda=$(find "$build" -maxdepth 3 -name libtroupe_cuda.so -not -path "$out/*" -print -quit)
@@ -59,11 +60,8 @@ done
 cp "$source_dir"/config/*.toml "$out/config/"
 cp -r "$source_dir/config/protocols" "$out/config/"
 [[ ! -d $source_dir/tests/gpu ]] || cp "$source_dir"/tests/gpu/* "$out/tests/gpu/"
-# What the tests compare with.
-for file in protocols/README.md tests/protocols/{golden,wire_golden.txt,worked_example.hpp,worked_example_test.cpp} tests/tensor/read_safetensors.py; do
-  mkdir -p "$out/$(dirname "$file")"
-  cp -r "$source_dir/$file" "$out/$file"
-done
+mkdir -p "$out/tests/tensor"
+cp "$source_dir/tests/tensor/read_safetensors.py" "$out/tests/tensor/" # with which a test reads weights
 cp "$source_dir/LICENSE" "$out/licences/troupe"
 cp "$source_dir/cmake/caf-LICENSE" "$out/licences/caf"
 for package in libgtest-dev libcli11-dev; do # linked in

@@ -351,9 +351,3 @@ TEST_F(Coordinator, WhenItFailsEveryNodeIsToldToStop) {
 
 } // namespace
 } // namespace troupe::actors
-
-int main(int argc, char** argv) {
-  troupe::actors::init_message_types();
-  testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}
