@@ -7,7 +7,7 @@
 #include <caf/exit_reason.hpp>
 #include <caf/message.hpp>
 
-#include "actors/version.hpp"
+#include "actors/messages/dialect.hpp"
 
 namespace troupe::actors {
 
@@ -41,7 +41,7 @@ std::string explain(const caf::error& reason) {
     return "no connection: nobody listens there (`troupe node` starts it), no such host, or one end does not take the other's "
            "certificate";
   if (reason == sec::incompatible_application_ids)
-    return fmt::format("refused while connecting: another cluster, or another version of Troupe than {} here", version);
+    return fmt::format("refused while connecting: another cluster, or another build of Troupe than {} here", message_dialect());
   if (reason == sec::disconnect_during_handshake)
     return "refused while connecting: it has just ended, it takes its own user's connections only (on loopback, without "
            "certificates), or one end does not take the other's certificate";

@@ -13,10 +13,10 @@
 #include <caf/openssl/manager.hpp>
 
 #include "actors/messages/cluster.hpp"
+#include "actors/messages/dialect.hpp"
 #include "actors/sockets/socket_owner.hpp"
 #include "actors/sockets/strangers.hpp"
 #include "actors/sockets/tls.hpp"
-#include "actors/version.hpp"
 
 namespace troupe::actors {
 
@@ -46,7 +46,7 @@ system_config::system_config(const system_options& options) {
   set("caf.middleman.connection-timeout", caf::timespan{std::chrono::seconds{10}});
   set("caf.middleman.max-payload-size", 1U << 20U);
   // The connecting side compares: one common word is enough.
-  const auto word = [](const std::string& key) { return std::string{"troupe-"} + version + "-" + key; };
+  const auto word = [](const std::string& key) { return "troupe-" + message_dialect() + "-" + key; };
   std::vector<std::string> words;
   if (!options.cluster_key.empty())
     words.push_back(word("of-" + options.cluster_key));

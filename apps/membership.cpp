@@ -16,8 +16,8 @@
 
 #include "actors/cluster/decisions/reach_cluster.hpp"
 #include "actors/errors.hpp"
+#include "actors/messages/dialect.hpp"
 #include "actors/sockets/strangers.hpp"
-#include "actors/version.hpp"
 #include "apps/report.hpp"
 
 namespace troupe::apps {
@@ -257,7 +257,7 @@ std::string membership::join_at(const config::cluster_node& at, bool& for_good) 
   }
   std::string why;
   caf::scoped_actor asker{system_};
-  actors::node_hello hello{self_.name, actors::version, static_cast<std::int32_t>(getpid()), options_.added};
+  actors::node_hello hello{self_.name, actors::message_dialect(), static_cast<std::int32_t>(getpid()), options_.added};
   asker->request(node_, answer_deadline, actors::standing_query{})
       .receive([&](const std::optional<actors::job_standing>& has) { hello.standing = has; }, [](const caf::error&) {});
   asker->request(system_.spawn(applicant, *reached, hello, actors::node_actor{node_}), caf::infinite, caf::get_atom_v)

@@ -6,14 +6,14 @@
 
 #include <fmt/format.h>
 
-#include "actors/version.hpp"
+#include "actors/messages/dialect.hpp"
 
 namespace troupe::actors {
 
 std::optional<std::string> admission::objection(const node_hello& hello, const caf::strong_actor_ptr& sender,
                                                 const caf::node_id& joins) {
-  if (hello.version != version)
-    return fmt::format("this cluster runs Troupe {}, node \"{}\" runs {}", version, hello.name, hello.version);
+  if (hello.version != message_dialect())
+    return fmt::format("this cluster runs Troupe {}, node \"{}\" runs {}", message_dialect(), hello.name, hello.version);
   for (const auto& name : added_)
     if (std::ranges::find(hello.added, name) == hello.added.end())
       return fmt::format("this cluster's program has a {}, which that of node \"{}\" lacks; start all nodes from one program",

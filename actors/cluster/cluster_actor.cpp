@@ -17,7 +17,6 @@
 #include "actors/errors.hpp"
 #include "actors/roles/coordinator/coordinator_actor.hpp"
 #include "actors/roles/training_clock.hpp"
-#include "actors/version.hpp"
 #include "protocols/overloaded.hpp"
 
 namespace troupe::actors {

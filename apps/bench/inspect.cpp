@@ -21,9 +21,9 @@
 #include "actors/cluster/cluster_actor.hpp"
 #include "actors/cluster/cluster_inspection.hpp"
 #include "actors/errors.hpp"
+#include "actors/messages/dialect.hpp"
 #include "actors/roles/activity.hpp"
 #include "actors/system.hpp"
-#include "actors/version.hpp"
 #include "apps/median.hpp"
 
 namespace troupe::actors {
@@ -86,7 +86,8 @@ void live(const channel& coordinator, const std::string& node_name) {
   if (!cluster)
     throw std::runtime_error(explain(cluster.error()));
   caf::scoped_actor self{system};
-  self->request(*cluster, patience, node_hello{node_name, version, static_cast<std::int32_t>(getpid())}, node_actor{node})
+  self->request(*cluster, patience, node_hello{node_name, message_dialect(), static_cast<std::int32_t>(getpid())},
+                node_actor{node})
       .receive([](std::uint32_t) {}, [](const caf::error& e) { throw std::runtime_error(explain(e)); });
   coordinator.say(true);
   const auto count = coordinator.hear<std::uint64_t>();

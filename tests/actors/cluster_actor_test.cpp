@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "actors/errors.hpp"
+#include "actors/messages/dialect.hpp"
 #include "actors/system.hpp"
-#include "actors/version.hpp"
 #include "tests/actors/testing_scheduler.hpp"
 
 namespace troupe::actors {
@@ -89,7 +89,7 @@ protected:
     const auto node = others.emplace_back(system.spawn([this] {
       return caf::behavior{[this](const node_notice& msg) { log.push_back(msg.text); }, [](const led_by&) {}};
     }));
-    caf::anon_send(cluster, node_hello{name, version, 7, {}}, caf::actor_cast<node_actor>(node));
+    caf::anon_send(cluster, node_hello{name, message_dialect(), 7, {}}, caf::actor_cast<node_actor>(node));
     schedule.run();
   }
   /// Empty: it was done.

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "actors/cluster/cluster_actor.hpp"
+#include "actors/messages/dialect.hpp"
 #include "actors/system.hpp"
 #include "actors/version.hpp"
 #include "tests/actors/scheduler_of_two.hpp"
@@ -48,7 +49,7 @@ protected:
       };
     });
     nodes.push_back(node);
-    caf::anon_send(cluster, node_hello{name, version, 7}, caf::actor_cast<node_actor>(node));
+    caf::anon_send(cluster, node_hello{name, message_dialect(), 7}, caf::actor_cast<node_actor>(node));
     schedule.run_all();
     return node;
   }

@@ -8,7 +8,7 @@
 #include <caf/event_based_actor.hpp>
 
 #include "actors/cluster/cluster_actor.hpp"
-#include "actors/version.hpp"
+#include "actors/messages/dialect.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -54,7 +54,7 @@ protected:
     auto how = std::make_shared<script>();
     how->silent = true;
     nodes[name] = system.spawn<node_actor::stateful_impl<scripted_node_state>>(how);
-    caf::anon_send(cluster, node_hello{name, version, 7}, nodes[name]);
+    caf::anon_send(cluster, node_hello{name, message_dialect(), 7}, nodes[name]);
     run();
   }
   void submit(std::uint32_t count) {

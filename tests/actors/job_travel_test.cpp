@@ -16,6 +16,9 @@
 #include <gtest/gtest.h>
 
 #include "actors/messages/cluster.hpp"
+#include "actors/messages/dialect.hpp"
+#include "actors/messages/spelling.hpp"
+#include "actors/version.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -189,6 +192,53 @@ TEST_F(JobTravel, ANumberThatNamesNoEnumeratorIsRefused) {
   caf::binary_deserializer in{nullptr, bytes};
   protocols::fault_spec::kind kind{};
   EXPECT_FALSE(in.apply(kind));
+}
+
+// -- what it looks like
+
+enum class mood : std::uint8_t { glad, sad };
+struct inner {
+  mood how{};
+  std::vector<std::optional<double>> values;
+};
+struct outer {
+  std::uint64_t number = 0;
+  std::string text;
+  std::variant<bool, inner> either;
+  std::vector<outer> more;
+};
+
+template <class T>
+std::string spelled() {
+  spelling one;
+  one.add<T>();
+  return one.text();
+}
+
+TEST(Spelling, IsOfEveryFieldInItsOrder) {
+  EXPECT_EQ(spelled<inner>().substr(0, 8), "{e2<<f8>") << spelled<inner>();
+  const auto all = spelled<outer>();
+  EXPECT_TRUE(all.starts_with("{u8s<u1{e2<<f8>")) << all;
+  EXPECT_TRUE(all.ends_with("}")) << all;
+}
+
+TEST(Spelling, AnotherFieldIsAnotherDialect) {
+  struct before {
+    std::uint32_t a = 0;
+    std::string b;
+  };
+  struct after {
+    std::uint32_t a = 0;
+    std::string b;
+    bool c = false;
+  };
+  struct turned {
+    std::string b;
+    std::uint32_t a = 0;
+  };
+  EXPECT_NE(spelled<before>(), spelled<after>());
+  EXPECT_NE(spelled<before>(), spelled<turned>());
+  EXPECT_TRUE(message_dialect().starts_with(version)) << message_dialect();
 }
 
 } // namespace

@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "actors/version.hpp"
+#include "actors/messages/dialect.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -37,7 +37,7 @@ submit_job named(const std::string& name) {
   out.job.name = name;
   return out;
 }
-ledger::bytes submission_of(const std::string& name, const std::string& by = version) {
+ledger::bytes submission_of(const std::string& name, const std::string& by = message_dialect()) {
   return written(by, named(name));
 }
 
@@ -69,7 +69,7 @@ TEST_F(KeptJobs, AreAsTheyWere) {
   result.steps = 60;
   decide({ledger::submitted{1, true, submission_of("ended")}, ledger::submitted{2, false, submission_of("ran")},
           ledger::submitted{4, true, submission_of("waited")}, ledger::started{1, 1, {"a", "b"}},
-          ledger::ended{1, ledger::ending::done, result.reason, written(std::string(version), result)},
+          ledger::ended{1, ledger::ending::done, result.reason, written(message_dialect(), result)},
           ledger::started{2, 1, {"a", "c"}}, ledger::started{2, 2, {"a", "d"}}});
   const auto kept = open_kept_jobs(folder, 30s);
   ASSERT_EQ(kept->jobs.size(), 3U);
@@ -105,8 +105,8 @@ TEST_F(KeptJobs, OneThatHasAPlanIsTakenOverIfItsNodesComeBack) {
 
 TEST_F(KeptJobs, OfAnotherVersionAreNotTakenOver) {
   decide({ledger::submitted{1, true, submission_of("old", "0.0.1")}});
-  EXPECT_THAT(refusal(),
-              HasSubstr(fmt::format("job 1 was submitted to Troupe 0.0.1, and this is {}; have that one end", version)));
+  EXPECT_THAT(refusal(), HasSubstr(fmt::format("job 1 was submitted to Troupe 0.0.1, and this is {}; have that one end",
+                                               message_dialect())));
 }
 
 TEST_F(KeptJobs, OfAnotherVersionThatHaveEndedAreNotMissed) {

@@ -18,10 +18,10 @@
 
 #include "actors/cluster/cluster_actor.hpp"
 #include "actors/errors.hpp"
+#include "actors/messages/dialect.hpp"
 #include "actors/roles/rate_limited.hpp"
 #include "actors/sockets/strangers.hpp"
 #include "actors/system.hpp"
-#include "actors/version.hpp"
 #include "tests/actors/certificates.hpp"
 
 namespace troupe::actors {
@@ -146,7 +146,8 @@ std::string answer_to(const net::security& own, std::uint16_t port, const std::s
   const auto node = client.system.spawn<node_impl>(node_options{});
   std::string answer;
   caf::scoped_actor self{client.system};
-  self->request(*cluster, std::chrono::seconds{30}, node_hello{.name = name, .version = version, .pid = 1}, node_actor{node})
+  self->request(*cluster, std::chrono::seconds{30}, node_hello{.name = name, .version = message_dialect(), .pid = 1},
+                node_actor{node})
       .receive([&](std::uint32_t number) { answer = fmt::format("joined as {}", number); },
                [&](const caf::error& why) { answer = explain(why); });
   self->request(*cluster, std::chrono::seconds{30}, cluster_query{})

@@ -259,17 +259,24 @@ class Nodes(BootstrapTest):
         self.wait_for_line(run, "node b is back")
         self.assertIsNone(run.poll())
 
+    def altered_copy(self, text, by):
+        """A copy of the program in which a constant is another one."""
+        with open(cluster_test.TROUPE, "rb") as program, open(self.path("other"), "wb") as copy:
+            whole = program.read()
+            self.assertIn(text, whole)
+            copy.write(whole.replace(text, by))
+        os.chmod(copy.name, 0o755)
+        return copy.name
+
     def other_version(self):
-        """A copy of the program that takes itself for another version's."""
+        """A copy that takes itself for another version's."""
         said = subprocess.run([cluster_test.TROUPE, "version", "--json"], capture_output=True, text=True, timeout=DEADLINE_S, check=True).stdout
         version = json.loads(said)["version"].encode()
         other = version[:-1] + (b"8" if version.endswith(b"9") else b"9")
-        with open(cluster_test.TROUPE, "rb") as program, open(self.path("other"), "wb") as copy:
-            copy.write(program.read().replace(b"\0" + version + b"\0", b"\0" + other + b"\0"))
-        os.chmod(copy.name, 0o755)
-        said = subprocess.run([copy.name, "version"], capture_output=True, text=True, timeout=DEADLINE_S, check=True).stdout
+        copy = self.altered_copy(b"\0" + version + b"\0", b"\0" + other + b"\0")
+        said = subprocess.run([copy, "version"], capture_output=True, text=True, timeout=DEADLINE_S, check=True).stdout
         self.assertIn(other.decode(), said)
-        return copy.name, other.decode()
+        return copy, other.decode()
 
     def test_whoever_is_of_another_version_is_told_so_and_the_job_goes_on(self):
         self.cluster()
@@ -281,10 +288,19 @@ class Nodes(BootstrapTest):
         done = subprocess.run([program, "node", self.file, "--name", "d"], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
         self.assertEqual(done.returncode, 1)
         # Whoever compiled the version into an instruction has left it out of the word that CAF compares; then the cluster does.
-        self.assertRegex(done.stderr, rf'^troupe: node d .*(another version of Troupe than {version} here|this cluster runs Troupe \S+, node "d" runs {version})\n$')
+        self.assertRegex(done.stderr, rf'^troupe: node d .*(another build of Troupe than {version} .* here|this cluster runs Troupe .*, node "d" runs {version} .*)\n$')
         self.wait_for_line(run, "^step ")
         self.node("d")
         self.wait_for_line(run, "node d is back")
+
+    def test_a_build_with_other_messages_is_refused(self):
+        self.cluster("abc")
+        other = self.altered_copy(b"troupe::actors::job_says\0", b"troupe::actors::job_saYs\0")
+        for command in ["node", self.file, "--name", "d"], ["run", self.path("job.toml", JOB), "--cluster", self.file]:
+            with self.subTest(command[0]):
+                done = subprocess.run([other, *command], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertRegex(done.stderr, r"another build of Troupe than \S+ \(messages [0-9a-f]{8}\) here")
 
 
 class Jobs(BootstrapTest):

@@ -437,8 +437,10 @@ class Compare(Case):
 class Version(Case):
     def test_version_is_one_line_and_one_object(self):
         done = troupe("version")
-        self.assertRegex(done.stdout, r"^troupe \d+\.\d+\.\d+")
-        self.assertRegex(last_json(troupe("version", "--json"))["version"], r"^\d+\.\d+\.\d+$")
+        self.assertRegex(done.stdout, r"^troupe \d+\.\d+\.\d+ \(messages [0-9a-f]{8}\) \(.*\)\n$")
+        said = last_json(troupe("version", "--json"))
+        self.assertRegex(said["version"], r"^\d+\.\d+\.\d+$")
+        self.assertEqual(said["dialect"], done.stdout.removeprefix("troupe ")[:len(said["dialect"])])
 
 
 class Lists(Case):

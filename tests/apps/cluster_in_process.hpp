@@ -19,8 +19,8 @@
 #include "actors/cluster/cluster_actor.hpp"
 #include "actors/cluster/cluster_inspection.hpp"
 #include "actors/errors.hpp"
+#include "actors/messages/dialect.hpp"
 #include "actors/system.hpp"
-#include "actors/version.hpp"
 #include "apps/console/snapshot.hpp"
 #include "tests/actors/relay.hpp"
 
@@ -170,8 +170,8 @@ public:
       real_.push_back(system_.spawn<actors::node_impl>(options));
       real_.push_back(system_.spawn<actors::node_actor::stateful_impl<relayed_node_state>>(real_.back(), relays[each]));
       asker_
-          ->request(cluster_, caf::infinite, actors::node_hello{each, actors::version, 0, actors::names_of(options.added)},
-                    real_.back())
+          ->request(cluster_, caf::infinite,
+                    actors::node_hello{each, actors::message_dialect(), 0, actors::names_of(options.added)}, real_.back())
           .receive([](std::uint32_t) {}, [](const caf::error& e) { throw std::runtime_error(actors::explain(e)); });
     }
   }

@@ -16,7 +16,7 @@
 #include "actors/cluster/decisions/client_return.hpp"
 #include "actors/cluster/decisions/going_on.hpp"
 #include "actors/errors.hpp"
-#include "actors/version.hpp"
+#include "actors/messages/dialect.hpp"
 #include "protocols/tree.hpp"
 
 namespace troupe::actors {
@@ -58,11 +58,11 @@ ledger::bytes bytes_of(const Parts&... parts) {
   return {whole.begin(), whole.end()};
 }
 
-/// Of another version nothing more is read: what follows may differ.
+/// Of another build nothing more is read: what follows may differ.
 template <class Part>
 bool read_bytes(const ledger::bytes& from, std::string& written_by, Part& to) {
   caf::binary_deserializer source{nullptr, reinterpret_cast<const caf::byte*>(from.data()), from.size()};
-  return source.apply(written_by) && written_by == version && source.apply(to) && source.remaining() == 0;
+  return source.apply(written_by) && written_by == message_dialect() && source.apply(to) && source.remaining() == 0;
 }
 
 std::string cut_to(std::string text, std::size_t most) {
@@ -92,10 +92,10 @@ ledger::ended entry_of(std::uint64_t number, const job_result& how) {
                            : how.failed    ? ledger::ending::failed
                                            : ledger::ending::done,
                     .reason = kept.reason};
-  out.outcome = bytes_of(std::string(version), kept);
+  out.outcome = bytes_of(message_dialect(), kept);
   if (out.outcome.size() + out.reason.size() > ledger::most_of_end) {
     kept.staleness.clear();
-    out.outcome = bytes_of(std::string(version), kept);
+    out.outcome = bytes_of(message_dialect(), kept);
   }
   return out;
 }
@@ -132,15 +132,15 @@ std::shared_ptr<kept_jobs> kept_jobs_of(const ledger::state& decided, const std:
     std::string written_by;
     const bool read = read_bytes(known.submission, written_by, back.submission);
     if (!read && known.end)
-      continue; // of another version: it is over, and nobody can have its result
+      continue; // of another build: it is over, and nobody can have its result
     if (!read)
       throw std::runtime_error(
-          written_by == version
+          written_by == message_dialect()
               ? fmt::format("{}: job {} cannot be read; remove the folder, and submit its jobs again", folder, number)
               : fmt::format(
                   "{}: job {} was submitted to Troupe {}, and this is {}; have that one end its jobs first, or remove the "
                   "folder and submit them again",
-                  folder, number, written_by, version));
+                  folder, number, written_by, message_dialect()));
     back.life = known.life;
     back.orphan = !known.detached;
     if (known.end) {
@@ -183,7 +183,7 @@ std::chrono::duration<double> job_decisions::client_wait() const {
 void job_decisions::submitted(std::uint64_t number, const submit_job& what, afterwards then) {
   if (!durable())
     return then({});
-  decide(ledger::submitted{number, what.detached, bytes_of(std::string(version), what), roles_of(what.job)}, std::move(then));
+  decide(ledger::submitted{number, what.detached, bytes_of(message_dialect(), what), roles_of(what.job)}, std::move(then));
 }
 
 void job_decisions::started(const cluster_job& job, std::uint64_t key, const std::vector<std::string>& nodes,

@@ -28,7 +28,7 @@ struct kept_jobs {
   std::set<std::string> nodes{};            ///< on which they ran
 };
 /// Reads the journal in `folder`, which is made where it is missing. Blocks.
-/// Throws std::runtime_error with the remedy where it cannot be used: see durable_ledger, or it has jobs of another version of
+/// Throws std::runtime_error with the remedy where it cannot be used: see durable_ledger, or it has jobs of another build of
 /// Troupe.
 std::shared_ptr<kept_jobs> open_kept_jobs(const std::string& folder, std::chrono::milliseconds orphan);
 /// Likewise of what was decided, without anybody who decides. `where`: the folder, for messages.
