@@ -140,7 +140,7 @@ class Runner:
             changed[object_file] = overlay / f"{number}.o"
             words[words.index("-o") + 1] = str(changed[object_file])
             if source == path:
-                words[words.index("-c") + 1] = str(overlay / "protocols" / path.name)
+                words[words.index("-c") + 1] = str(overlay / path.relative_to(self.source))
             words.insert(1, f"-I{overlay}")
             if (done := run(words, cwd=self.build)).returncode != 0:
                 return None, done.stdout[-2000:]
