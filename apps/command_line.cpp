@@ -183,16 +183,20 @@ void add_attach(CLI::App& app, arguments& a) {
 }
 
 void add_compare(CLI::App& app, arguments& a) {
-  CLI::App* c = add_command(app, "compare", "Run a job under several protocols, one after the other",
+  CLI::App* c = add_command(app, "compare", "Run a job under several protocols or codecs, one after the other",
                             "troupe compare config/quickstart.toml --protocols sync,sync:fan_in=2 --plot loss.svg");
   add_job(c, a)->required();
-  c->add_option("--protocols", a.compare.protocols,
-                "protocols to compare, with their parameters after the name: sync,local:steps=5,adacomm")
+  auto* protocols = c->add_option("--protocols", a.compare.protocols,
+                                  "protocols to compare, with their parameters after the name: sync,local:steps=5,adacomm");
+  c->add_option("--codecs", a.compare.codecs,
+                "instead, under the job's protocol, codecs of pushes (codec.push), with other keys of [codec] after the name: "
+                "none,int8,onebit:error_feedback=false")
       ->type_name("A,B,C")
-      ->required();
+      ->excludes(protocols->type_name("A,B,C"));
   add_nodes(c, a);
   add_inject(c, a);
-  c->add_flag("--simulate", a.compare.simulate, "run in virtual time, without processes");
+  c->add_flag("--simulate", a.compare.simulate,
+              "run in virtual time, without processes; pushes take the bytes of their codec, and their values become its");
   c->add_option("--plot", a.compare.plot, "draw loss and accuracy against time")->type_name("FILE.svg")->check(a_name());
   c->add_flag("--quiet", a.compare.quiet, "no progress and no events");
   add_json(c, a.compare.json);
@@ -476,6 +480,8 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
                "--nodes: note: --simulate starts no process; the number counts only where cluster.workers follows from it\n");
   a.run.job = a.evaluate.job = a.generate.job = a.predict.job = a.exported.job = a.check.job = a.compare.job = a.simulate.job =
       a.replay.job = *job;
+  if (name == "compare" && a.compare.protocols.empty() && a.compare.codecs.empty())
+    return refuse_usage("--protocols or --codecs is required", name);
   if (name == "node" && !a.node.slurm && (a.node.cluster.empty() || a.node.name.empty()))
     return refuse_usage("cluster and --name are required (or --slurm, under srun)", name);
   if (name == "check" && a.job.file.empty() && !a.check.keys)

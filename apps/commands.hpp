@@ -122,7 +122,8 @@ struct bench_options {
 
 struct compare_options {
   job_options job;
-  std::string protocols; ///< "sync,local:steps=5"
+  std::string protocols; ///< "sync,local:steps=5"; or
+  std::string codecs;    ///< "none,onebit:error_feedback=false", one of both
   std::string plot;      ///< SVG file to write; empty: none
   bool simulate = false; ///< in virtual time
   bool json = false, quiet = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `troupe compare`: one job under several protocols, as a table, an object and a plot.
+// `troupe compare`: one job under several protocols or codecs, as a table, an object and a plot.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -25,7 +25,7 @@ namespace {
 
 namespace json = boost::json;
 
-/// The job under one protocol.
+/// The job under one protocol or codec.
 struct contestant {
   std::string label; ///< as asked: "local:steps=5"
   config::loaded_job job;
@@ -73,41 +73,80 @@ runner simulated_runner(const prepared_job& prepared) {
   };
 }
 
-/// The labels of --protocols, or the errors in the list.
-config::checked<std::vector<std::string>> labels_of(const std::string& list) {
+/// The labels in the list of --protocols or --codecs, or its errors.
+config::checked<std::vector<std::string>> labels_of(const std::string& flag, const std::string& list) {
   std::vector<std::string> labels = config::split_outside_brackets(list, ',');
   config::problems wrong;
   for (std::size_t i = 0; i < labels.size(); ++i)
     if (labels[i].empty())
-      return config::refusal{{{"--protocols", "has an empty name between two commas; write --protocols sync,local:steps=5"}}};
+      return config::refusal{{{flag, fmt::format("has an empty name between two commas; write {} {}", flag,
+                                                 flag == "--codecs" ? "none,onebit" : "sync,local:steps=5")}}};
     else if (const auto first = std::find(labels.begin(), labels.end(), labels[i]) - labels.begin();
              static_cast<std::size_t>(first) < i)
-      wrong.push_back({"--protocols " + labels[i], "is listed twice; once is enough"});
+      wrong.push_back({flag + " " + labels[i], "is listed twice; once is enough"});
   if (!wrong.empty())
     return config::refusal{std::move(wrong)};
   return labels;
 }
 
-/// The job under each requested protocol, or the errors of all of them.
+/// "onebit:error_feedback=false" as settings of [codec].
+config::checked<std::vector<config::setting>> codec_settings(const std::string& label) {
+  const std::string flag = "--codecs " + label;
+  const std::vector<std::string> parts = config::split_outside_brackets(label, ':');
+  std::vector<config::setting> sets{{"codec.push", parts.front(), flag}};
+  config::problems wrong;
+  for (const std::string& part : parts)
+    if (part.empty())
+      wrong.push_back({flag, "has an empty part; write a codec, then keys of [codec], as in onebit:error_feedback=false"});
+    else if (const auto equals = part.find('='); &part != &parts.front() && (equals == 0 || equals == std::string::npos))
+      wrong.push_back({flag, fmt::format("\"{}\" is not key=value; keys of [codec] follow the name as in "
+                                         "onebit:error_feedback=false",
+                                         part)});
+    else if (&part != &parts.front())
+      sets.push_back({"codec." + part.substr(0, equals), part.substr(equals + 1), flag});
+  if (!wrong.empty())
+    return config::refusal{std::move(wrong)};
+  return sets;
+}
+
+/// The job as one label asks for it, or the errors in that.
+config::checked<contestant> contestant_of(const compare_options& options, std::vector<config::setting> sets,
+                                          const std::string& label) {
+  std::string protocol = label; // empty: the job's own
+  if (!options.codecs.empty()) {
+    const auto further = codec_settings(label);
+    if (!further)
+      return further.error();
+    sets.insert(sets.end(), further->begin(), further->end());
+    protocol.clear();
+  }
+  auto loaded = config::load_job(options.job.file, sets, protocol, options.job.added);
+  if (!loaded)
+    return loaded.error();
+  return contestant{label, std::move(*loaded)};
+}
+
+/// The job under each requested protocol or codec, or the errors of all of them.
 config::checked<std::vector<contestant>> contestants_of(const compare_options& options) {
-  const auto labels = labels_of(options.protocols);
+  const auto labels =
+      options.codecs.empty() ? labels_of("--protocols", options.protocols) : labels_of("--codecs", options.codecs);
   if (!labels)
     return labels.error();
   auto sets = options.job.sets;
   sets.push_back({"checkpoint.dir", "", "compare"}); // one run would go over another's
   const auto own = config::load_job(options.job.file, sets, {}, options.job.added);
   if (!own)
-    return own.error(); // once, and not again for each protocol
+    return own.error(); // once, and not again for each label
   print_notes(own->left_out);
   if (auto wrong = config::only_simulated(*own); !wrong.empty() && !options.simulate)
     return config::refusal{std::move(wrong)};
   std::vector<contestant> all;
   config::refusal wrong;
   for (const std::string& label : *labels)
-    if (auto loaded = config::load_job(options.job.file, sets, label, options.job.added)) {
-      all.push_back({label, std::move(*loaded)});
+    if (auto one = contestant_of(options, sets, label)) {
+      all.push_back(std::move(*one));
     } else {
-      const config::refusal why = loaded.error();
+      const config::refusal why = one.error();
       wrong.all.insert(wrong.all.end(), why.all.begin(), why.all.end());
     }
   if (!wrong.all.empty())
@@ -124,13 +163,13 @@ std::string cell(const char* form, double value, const char* nothing = "-") {
   return std::isfinite(value) ? fmt::format(fmt::runtime(form), value) : nothing;
 }
 
-std::string table_of(const std::vector<row>& rows, double target) {
+std::string table_of(const std::string& compared, const std::vector<row>& rows, double target) {
   // Without a target the time of the whole run is compared; a simulated run calls it virtual.
   const auto seconds = [](const outcome& o) {
     return number(o.keys, o.keys.contains("seconds") ? "seconds" : "virtual_seconds");
   };
   const auto time = [&](const outcome& o) { return target > 0 ? number(o.keys, "time_to_target_s") : seconds(o); };
-  std::vector<std::vector<std::string>> cells{{"protocol", target > 0 ? fmt::format("to {}", target) : "time", "relative",
+  std::vector<std::vector<std::string>> cells{{compared, target > 0 ? fmt::format("to {}", target) : "time", "relative",
                                                "train loss", "accuracy", "steps", "steps/s", "sent", "staleness mean/max"}};
   const double first = rows.empty() || !rows.front().how.failure.empty() ? std::nan("") : time(rows.front().how);
   for (const auto& [label, how] : rows) {
@@ -247,7 +286,7 @@ int execute(const compare_options& options) {
   if (options.json)
     print_json(comparison_json(rows));
   else
-    fmt::print("{}", table_of(rows, job.stop.target_accuracy));
+    fmt::print("{}", table_of(options.codecs.empty() ? "protocol" : "codec", rows, job.stop.target_accuracy));
   if (interrupted()) {
     fmt::print(stderr, "troupe: interrupted after {} of {} runs\n", rows.size(), contestants->size());
     return exit_interrupted;

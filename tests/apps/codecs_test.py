@@ -110,6 +110,71 @@ class Simulated(CodecsTest):
         self.assertAlmostEqual((plain["bytes_sent"] - few["bytes_sent"]) / (rounds * 4 * model * (1 - 1 / 28.44)), 1, delta=0.01)
 
 
+class Compared(CodecsTest):
+    def compare(self, codecs, *arguments, job=JOB):
+        return subprocess.run([cluster_test.TROUPE, "compare", self.path("job.toml", job), "--codecs", codecs, *arguments],
+                              capture_output=True, text=True, timeout=cluster_test.DEADLINE_S, check=False)
+
+    def runs_of(self, codecs, *arguments, job=JOB):
+        done = self.compare(codecs, "--quiet", "--json", *arguments, job=job)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])["runs"]
+
+    def test_each_row_is_a_run_with_that_codec(self):
+        labels = ["none", "int8", "onebit", "onebit:error_feedback=false"]
+        runs = self.runs_of(",".join(labels), "--nodes", "2")
+        self.assertEqual([run["label"] for run in runs], labels)
+        self.assertEqual([run["config"]["codec"]["push"] for run in runs], ["none", "int8", "onebit", "onebit"])
+        alone = [self.encoded(*sets, "--nodes", "2") for sets in (
+            ["none"], ["int8"], ["onebit"], ["onebit", "--set", "codec.error_feedback=false"])]
+        self.assertEqual([run["weights_digest"] for run in runs], [run["weights_digest"] for run in alone])
+        self.assertGreater(runs[0]["bytes_push"], 25 * runs[2]["bytes_push"])
+
+    def test_they_win_over_the_job_and_what_belonged_to_its_own_is_left_out(self):
+        job = JOB + '[codec]\npush = "onebit"\nerror_feedback = false\n'
+        none, int4 = (run["config"]["codec"] for run in self.runs_of("none,int4", job=job))
+        self.assertEqual((none["push"], none["error_feedback"]), ("none", None))
+        self.assertEqual(int4["error_feedback"], False, "the job's own")
+
+    def test_virtual_time_has_values_and_bytes_of_codes(self):
+        link = ["--set", "inject.link.mbit=40", "--set", "inject.step_ms=1"]
+        ran = {run["label"]: run for run in self.runs_of("none,onebit", "--simulate", *link)}
+        for codec, run in ran.items():
+            simulated = self.simulated("--set", f"codec.push={codec}", *link)
+            self.assertEqual([run[key] for key in ("virtual_seconds", "train_loss", "bytes_sent")],
+                             [simulated[key] for key in ("virtual_seconds", "train_loss", "bytes_sent")])
+        self.assertGreater(ran["none"]["virtual_seconds"], 1.5 * ran["onebit"]["virtual_seconds"])
+        table = self.compare("none,onebit", "--simulate", *link).stdout.splitlines()
+        self.assertRegex(table[0], "^codec +time")
+        self.assertRegex(table[2], "^onebit +")
+
+    def test_every_wrong_codec_is_named_before_anything_runs(self):
+        wrong = self.compare("int9,int8:x,int8:=1,int8:steps=3,none:,none", "--nodes", "2")
+        self.assertEqual((wrong.returncode, wrong.stdout), (2, ""))
+        lines = wrong.stderr.splitlines()
+        self.assertEqual([line.split(": ")[0] for line in lines],
+                         [f"--codecs {label}" for label in ("int9", "int8:x", "int8:=1", "int8:steps=3", "none:")], lines)
+        self.assertIn('did you mean "int8"?', lines[0])
+        self.assertIn("is not key=value", lines[1])
+        self.assertIn("is not key=value", lines[2])
+        self.assertIn("codec.steps", lines[3])
+        self.assertIn("empty part", lines[4])
+
+    def test_what_the_protocol_does_not_take_is_its_row_s(self):
+        done = self.compare("none,fp16,onebit", "--set", "protocol.name=easgd")
+        self.assertEqual(done.returncode, 2)
+        [line] = done.stderr.splitlines()
+        self.assertTrue(line.startswith("--codecs onebit: codec.push = \"onebit\" does not go with"), line)
+
+    def test_one_list_is_compared(self):
+        both, none, empty, twice = (self.compare(*words).stderr for words in (
+            ("none", "--protocols", "sync"), ("",), ("none,",), ("none,none",)))
+        self.assertIn("--protocols excludes --codecs", both)
+        self.assertIn("--protocols or --codecs is required", none)
+        self.assertIn("write --codecs none,onebit", empty)
+        self.assertIn("--codecs none: is listed twice", twice)
+
+
 if __name__ == "__main__":
     cluster_test.TROUPE = sys.argv[1]
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
