@@ -310,12 +310,13 @@ void add_others(CLI::App& app, arguments& a) {
   for (const plain_command& each : plain_commands)
     add_json(add_command(app, each.name, each.meaning, each.example), a.plain.json);
 
-  CLI::App* bench = add_command(app, "bench", "Measure lanes, kernels, training steps or actors, each beside its baseline",
-                                "troupe bench step --model mlp --batch 128");
-  bench->add_option("benchmark", a.bench.benchmark, "lanes, kernels, step or actors")
+  CLI::App* bench =
+      add_command(app, "bench", "Measure lanes, kernels, codecs, training steps or actors, each beside its baseline",
+                  "troupe bench step --model mlp --batch 128");
+  bench->add_option("benchmark", a.bench.benchmark, "lanes, kernels, codecs, step or actors")
       ->type_name("BENCHMARK")
       ->required()
-      ->check(CLI::IsMember({"lanes", "kernels", "step", "actors"}));
+      ->check(CLI::IsMember({"lanes", "kernels", "codecs", "step", "actors"}));
   bench->add_option("--backend", a.bench.backend, "cpu or cuda:N")->type_name("DEVICE")->capture_default_str();
   bench
       ->add_option("--model", a.bench.model,
@@ -447,20 +448,6 @@ exit_code refuse_usage(const std::string& message, const std::string& command) {
   return exit_usage;
 }
 
-/// Complains about a flag that has no meaning beside the others; empty: there is none.
-std::string idle_flag(const std::string& name, const arguments& a) {
-  const bool steps = a.bench.benchmark == "step" || a.bench.benchmark == "actors";
-  if (name == "bench" && !steps)
-    for (const auto& [flag, given] : {std::pair{"--model", !a.bench.model.empty()},
-                                      {"--batch", a.bench.batch != 0},
-                                      {"--precision", a.bench.precision != "fp32"}})
-      if (given)
-        return fmt::format("{} is for `bench step` and `bench actors`; leave it out", flag);
-  if (name == "bench" && a.bench.benchmark == "lanes" && a.bench.backend != "cpu")
-    return "--backend is not for `bench lanes`, which are between hosts; leave it out";
-  return {};
-}
-
 std::variant<command_options, exit_code> options_of(const std::string& name, arguments& a) {
   a.run.has_web = std::ranges::any_of(a.webs, [](const CLI::Option* each) { return each->count() > 0; });
   if (name == "run" && a.job.file.empty()
@@ -468,7 +455,7 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
     a.job.file = std::exchange(a.run.web, {});
   if (name == "run" && a.job.file.empty())
     return refuse_usage("job is required", name);
-  if (const std::string idle = idle_flag(name, a); !idle.empty())
+  if (const std::string idle = idle_flag(a.bench); !idle.empty())
     return refuse_usage(idle, name);
   const auto job = job_of(a.job, !a.run.resume.empty() || !a.replay.resume.empty(), a.node.added);
   if (!job) {

@@ -111,7 +111,7 @@ struct plain_options {
 };
 
 struct bench_options {
-  std::string benchmark; ///< "lanes" | "kernels" | "step" | "actors"
+  std::string benchmark; ///< "lanes" | "kernels" | "step" | "actors" | "codecs"
   std::string backend = "cpu";
   std::string model;      ///< a model of direct_step_bench; empty: mlp, or for `actors` all that a release is judged by
   std::int64_t batch = 0; ///< 0: the model's usual one
@@ -201,6 +201,8 @@ inline int execute(const plain_options& options) {
   return options.carry_out(options);
 }
 int execute(const bench_options& options);
+/// What is wrong with its flags: one that has no meaning for this benchmark; empty: nothing.
+std::string idle_flag(const bench_options& options);
 int execute(const compare_options& options);
 int execute(const simulate_options& options);
 int execute(const replay_options& options);

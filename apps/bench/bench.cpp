@@ -15,6 +15,7 @@
 
 #include "actors/system.hpp"
 #include "apps/bench/caf.hpp"
+#include "apps/bench/codecs.hpp"
 #include "apps/bench/inspect.hpp"
 #include "apps/bench/kernels.hpp"
 #include "apps/bench/lanes.hpp"
@@ -63,6 +64,32 @@ int bench_kernels(const bench_options& options) {
                "backend's own "
                "copy.\n",
                table(rows));
+  return exit_done;
+}
+
+int bench_codecs(const bench_options& options) {
+  kernels::codec_bench_options how;
+  if (options.tiny)
+    how = {.sizes = {1U << 16U}, .round_seconds = 0};
+  std::vector<std::vector<std::string>> rows{
+      {"codec", "bytes", "times smaller", "encode GB/s", "with feedback", "decode and add", "memory copy"}};
+  boost::json::array all;
+  for (const kernels::codec_row& row : kernels::bench_codecs(how)) {
+    rows.push_back({std::string{name_of(row.as)}, fmt::format("{}", row.bytes), fmt::format("{:.2f}", row.bytes_ratio),
+                    fmt::format("{:.2f}", row.encode_gbps), fmt::format("{:.2f}", row.feedback_gbps),
+                    fmt::format("{:.2f}", row.add_gbps), fmt::format("{:.2f}", row.copy_gbps)});
+    all.push_back({{"codec", name_of(row.as)},
+                   {"bytes", row.bytes},
+                   {"bytes_ratio", row.bytes_ratio},
+                   {"encode_gbps", row.encode_gbps},
+                   {"feedback_gbps", row.feedback_gbps},
+                   {"add_gbps", row.add_gbps},
+                   {"copy_gbps", row.copy_gbps}});
+  }
+  if (options.json)
+    print_json({{"codecs", std::move(all)}});
+  else
+    fmt::print("{}\nBytes of float32, and GB/s of them; one thread, {} rounds in turns, medians.\n", table(rows), how.rounds);
   return exit_done;
 }
 
@@ -280,9 +307,24 @@ int bench_lanes(const bench_options& options) {
 
 } // namespace
 
+std::string idle_flag(const bench_options& options) {
+  const bool steps = options.benchmark == "step" || options.benchmark == "actors";
+  const bool computes = steps || options.benchmark == "kernels" || options.benchmark.empty();
+  for (const auto& [flag, given] : {std::pair{"--model", !options.model.empty()},
+                                    {"--batch", options.batch != 0},
+                                    {"--precision", options.precision != "fp32"}})
+    if (given && !steps)
+      return fmt::format("{} is for `bench step` and `bench actors`; leave it out", flag);
+  if (options.backend != "cpu" && !computes)
+    return fmt::format("--backend is not for `bench {}`, which is of hosts; leave it out", options.benchmark);
+  return {};
+}
+
 int execute(const bench_options& options) try {
   if (options.benchmark == "kernels")
     return bench_kernels(options);
+  if (options.benchmark == "codecs")
+    return bench_codecs(options);
   if (options.benchmark == "lanes")
     return bench_lanes(options);
   return bench_steps(options);

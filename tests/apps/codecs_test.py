@@ -175,6 +175,18 @@ class Compared(CodecsTest):
         self.assertIn("--codecs none: is listed twice", twice)
 
 
+class Measured(CodecsTest):
+    def test_the_benchmark_has_every_codec_beside_a_copy(self):
+        done = subprocess.run([cluster_test.TROUPE, "bench", "codecs", "--tiny", "--json"], capture_output=True, text=True,
+                              timeout=cluster_test.DEADLINE_S, check=True)
+        rows = json.loads(done.stdout)["codecs"]
+        self.assertEqual([row["codec"] for row in rows], list(CODECS))
+        self.assertEqual(list(rows[0]), ["codec", "bytes", "bytes_ratio", "encode_gbps", "feedback_gbps", "add_gbps", "copy_gbps"])
+        for row, ratio in zip(rows, (2, 2, 4 / (1 + 4 / 256), 4 / (1 / 2 + 4 / 256), 32 / (1 + 8 * 8 / 512))):
+            self.assertAlmostEqual(row["bytes_ratio"], ratio, places=6)
+            self.assertGreater(min(row[key] for key in row if key.endswith("gbps")), 0, row)
+
+
 if __name__ == "__main__":
     cluster_test.TROUPE = sys.argv[1]
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
