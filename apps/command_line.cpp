@@ -311,12 +311,12 @@ void add_others(CLI::App& app, arguments& a) {
     add_json(add_command(app, each.name, each.meaning, each.example), a.plain.json);
 
   CLI::App* bench =
-      add_command(app, "bench", "Measure lanes, kernels, codecs, training steps or actors, each beside its baseline",
+      add_command(app, "bench", "Measure lanes, collectives, kernels, codecs, training steps or actors, each beside its baseline",
                   "troupe bench step --model mlp --batch 128");
-  bench->add_option("benchmark", a.bench.benchmark, "lanes, kernels, codecs, step or actors")
+  bench->add_option("benchmark", a.bench.benchmark, "lanes, collectives, kernels, codecs, step or actors")
       ->type_name("BENCHMARK")
       ->required()
-      ->check(CLI::IsMember({"lanes", "kernels", "codecs", "step", "actors"}));
+      ->check(CLI::IsMember({"lanes", "collectives", "kernels", "codecs", "step", "actors"}));
   bench->add_option("--backend", a.bench.backend, "cpu or cuda:N")->type_name("DEVICE")->capture_default_str();
   bench
       ->add_option("--model", a.bench.model,
@@ -330,6 +330,12 @@ void add_others(CLI::App& app, arguments& a) {
       ->type_name("P")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16"}))
       ->capture_default_str();
+  bench->add_option("--procs", a.bench.procs, "collectives: processes of this machine that make sums; default: 2")
+      ->type_name("P")
+      ->check(CLI::Range(2, 16));
+  bench->add_option("--algorithm", a.bench.algorithm, "collectives: direct, ring, halving or tree; default: each")
+      ->type_name("A")
+      ->check(CLI::IsMember({"direct", "ring", "halving", "tree"}));
   bench->add_flag("--tiny", a.bench.tiny, "tiny sizes, to try the benchmark itself; the figures mean nothing");
   add_json(bench, a.bench.json);
 }

@@ -111,12 +111,14 @@ struct plain_options {
 };
 
 struct bench_options {
-  std::string benchmark; ///< "lanes" | "kernels" | "step" | "actors" | "codecs"
+  std::string benchmark; ///< "lanes" | "kernels" | "step" | "actors" | "codecs" | "collectives"
   std::string backend = "cpu";
   std::string model;      ///< a model of direct_step_bench; empty: mlp, or for `actors` all that a release is judged by
   std::int64_t batch = 0; ///< 0: the model's usual one
   std::string precision = "fp32";
-  bool tiny = false; ///< tiny sizes, to try the benchmark itself; the figures mean nothing
+  std::uint32_t procs = 0; ///< of collectives; 0: 2
+  std::string algorithm;   ///< of collectives; empty: each
+  bool tiny = false;       ///< tiny sizes, to try the benchmark itself; the figures mean nothing
   bool json = false;
 };
 

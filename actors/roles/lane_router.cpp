@@ -237,26 +237,28 @@ holder_actor::behavior_type holder_proxy_state::make_behavior() {
   };
 }
 
+void send_in_partitions(const proxy_target& target, wire::peer_part head, const kernels::buffer& payload) {
+  using kind = protocols::peer_message::kind;
+  const auto whole = flat(head.where);
+  const bool waited_for = head.message.is == kind::chunk || head.message.is == kind::standing;
+  const int priority = waited_for ? small_message : replica_priority;
+  if (whole.size() == 0)
+    target.hub->send(target.node, head, {}, priority);
+  for (const auto part : cut_into_partitions(whole, waited_for ? chunk_partition_bytes : target.partition_bytes)) {
+    head.where = {part.begin, part.end};
+    target.hub->send(target.node, head,
+                     payload.slice(static_cast<std::size_t>(part.begin - whole.begin) * sizeof(float),
+                                   static_cast<std::size_t>(part.size()) * sizeof(float)),
+                     priority);
+  }
+}
+
 params_actor::behavior_type params_proxy_state::make_behavior() {
   return {
       [this](const wire::params_part& head, const kernels::buffer& payload) {
         target_.hub->send(target_.node, head, payload, target_.priority_of(head.where));
       },
-      [this](wire::peer_part& head, const kernels::buffer& payload) {
-        using kind = protocols::peer_message::kind;
-        const auto whole = flat(head.where);
-        const bool waited_for = head.message.is == kind::chunk || head.message.is == kind::standing;
-        const int priority = waited_for ? small_message : replica_priority;
-        if (whole.size() == 0)
-          target_.hub->send(target_.node, head, {}, priority);
-        for (auto part : cut_into_partitions(whole, waited_for ? chunk_partition_bytes : target_.partition_bytes)) {
-          head.where = {part.begin, part.end};
-          target_.hub->send(target_.node, head,
-                            payload.slice(static_cast<std::size_t>(part.begin - whole.begin) * sizeof(float),
-                                          static_cast<std::size_t>(part.size()) * sizeof(float)),
-                            priority);
-        }
-      },
+      [this](const wire::peer_part& head, const kernels::buffer& payload) { send_in_partitions(target_, head, payload); },
   };
 }
 

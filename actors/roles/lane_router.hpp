@@ -89,6 +89,10 @@ struct proxy_target {
   int priority_of(const wire::range& where) const;
 };
 
+/// Sends a message of one worker to another. What is waited for, a chunk of a sum or a standing, goes first, in partitions of
+/// `chunk_partition_bytes`; a replica goes last, in the target's.
+void send_in_partitions(const proxy_target& target, wire::peer_part head, const kernels::buffer& payload);
+
 /// A remote shard or aggregator as a local actor.
 class holder_proxy_state {
 public:
@@ -103,8 +107,8 @@ private:
 };
 using holder_proxy_impl = holder_actor::stateful_impl<holder_proxy_state>;
 
-/// The workers of a remote node (and the evaluator) as a local actor: a message says for whom it is. It gets a replica whole and
-/// sends it in partitions, at the lowest priority.
+/// The workers of a remote node (and the evaluator) as a local actor: a message says for whom it is. What workers send each
+/// other comes whole.
 class params_proxy_state {
 public:
   static inline const char* name = "troupe.worker-proxy";

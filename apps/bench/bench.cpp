@@ -16,6 +16,7 @@
 #include "actors/system.hpp"
 #include "apps/bench/caf.hpp"
 #include "apps/bench/codecs.hpp"
+#include "apps/bench/collectives.hpp"
 #include "apps/bench/inspect.hpp"
 #include "apps/bench/kernels.hpp"
 #include "apps/bench/lanes.hpp"
@@ -227,6 +228,39 @@ int bench_steps(const bench_options& options) {
   return exit_done;
 }
 
+int bench_collectives(const bench_options& options) {
+  actors::net::collective_bench_options how;
+  if (options.procs != 0)
+    how.procs = options.procs;
+  if (const auto named = protocols::collective::algorithm_named(options.algorithm))
+    how.algorithms = {*named};
+  if (options.tiny)
+    how.sizes = {4U << 10U, 64U << 10U}, how.bytes_per_trial = 0;
+  std::vector<std::vector<std::string>> rows{
+      {"bytes", "algorithm", "us", "bus GB/s", "bare us", "bare bus GB/s", "time of bare"}};
+  boost::json::array all;
+  for (const auto& row : actors::net::bench_collectives(how)) {
+    const std::string_view name = protocols::collective::name_of(row.which);
+    rows.push_back({fmt::format("{}", row.bytes), std::string{name}, fmt::format("{:.0f}", row.us),
+                    fmt::format("{:.3f}", row.bus_gbps()), fmt::format("{:.0f}", row.bare_us),
+                    fmt::format("{:.3f}", row.bare_gbps()), fmt::format("{:.2f}", row.us / row.bare_us)});
+    all.push_back({{"algorithm", name},
+                   {"bytes", row.bytes},
+                   {"us", row.us},
+                   {"bus_gbps", row.bus_gbps()},
+                   {"bare_us", row.bare_us},
+                   {"bare_bus_gbps", row.bare_gbps()}});
+  }
+  if (options.json)
+    print_json({{"procs", how.procs}, {"rows", std::move(all)}});
+  else
+    fmt::print("{}\nSums of float32 among {} processes over lanes on loopback, each looked at; until the slowest process has it. "
+               "Bare: sockets\nthat move what the cheapest algorithm does, 2 (P - 1) / P of the bytes from each process, and sum "
+               "nothing. Bus: these bytes\na second. In turns, medians.\n",
+               table(rows), how.procs);
+  return exit_done;
+}
+
 /// A lane, a bare socket and CAF's own messages side by side: the header names the figure of each column.
 void print_lanes(const std::vector<actors::net::lane_row>& lanes, const std::vector<caf_row>& caf) {
   std::vector<std::vector<std::string>> rows{{"bytes", "lane GB/s", "bare GB/s", "ratio", "TLS GB/s", "open GB/s", "CAF GB/s",
@@ -315,6 +349,8 @@ std::string idle_flag(const bench_options& options) {
                                     {"--precision", options.precision != "fp32"}})
     if (given && !steps)
       return fmt::format("{} is for `bench step` and `bench actors`; leave it out", flag);
+  if (options.benchmark != "collectives" && (options.procs != 0 || !options.algorithm.empty()))
+    return fmt::format("{} is for `bench collectives`; leave it out", options.procs != 0 ? "--procs" : "--algorithm");
   if (options.backend != "cpu" && !computes)
     return fmt::format("--backend is not for `bench {}`, which is of hosts; leave it out", options.benchmark);
   return {};
@@ -325,6 +361,8 @@ int execute(const bench_options& options) try {
     return bench_kernels(options);
   if (options.benchmark == "codecs")
     return bench_codecs(options);
+  if (options.benchmark == "collectives")
+    return bench_collectives(options);
   if (options.benchmark == "lanes")
     return bench_lanes(options);
   return bench_steps(options);

@@ -8,23 +8,18 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
-#include <cstdlib>
 #include <mutex>
 #include <system_error>
 #include <utility>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "actors/net/lane.hpp"
-#include "actors/sockets/socket_options.hpp"
+#include "apps/bench/bare_socket.hpp"
 #include "apps/median.hpp"
-#include "kernels/assert.hpp"
 
 namespace troupe::actors::net {
 namespace {
@@ -43,73 +38,6 @@ struct trial {
   way over = way::bare;
   std::size_t parts() const { return std::max<std::size_t>(1, bytes / partition_bytes); }
 };
-
-kernels::buffer touched(std::size_t bytes) {
-  void* const data = std::aligned_alloc(kernels::alignment, bytes);
-  TROUPE_ASSERT(data != nullptr);
-  std::fill_n(static_cast<char*>(data), bytes, '\1');
-  return {std::shared_ptr<void>(data, &std::free), data, bytes};
-}
-
-// -- bare blocking sockets
-
-class bare_socket {
-public:
-  explicit bare_socket(int descriptor) : descriptor_(descriptor) {
-    if (descriptor < 0)
-      throw std::system_error(errno, std::generic_category(), "a socket for the benchmark");
-  }
-  ~bare_socket() { ::close(descriptor_); }
-  bare_socket(const bare_socket&) = delete;
-  bare_socket& operator=(const bare_socket&) = delete;
-
-  int get() const { return descriptor_; }
-  void write(const void* data, std::size_t bytes) const {
-    for (const auto* at = static_cast<const char*>(data); bytes > 0;) {
-      const ssize_t count = ::send(descriptor_, at, bytes, MSG_NOSIGNAL);
-      if (count <= 0)
-        throw std::system_error(errno, std::generic_category(), "the benchmark's peer is gone");
-      at += count;
-      bytes -= static_cast<std::size_t>(count);
-    }
-  }
-  /// False at the end of the stream.
-  bool read(void* data, std::size_t bytes) const {
-    for (auto* at = static_cast<char*>(data); bytes > 0;) {
-      const ssize_t count = ::recv(descriptor_, at, bytes, 0);
-      if (count <= 0)
-        return false;
-      at += count;
-      bytes -= static_cast<std::size_t>(count);
-    }
-    return true;
-  }
-
-private:
-  int descriptor_;
-};
-
-/// Two ends of one TCP connection on loopback, tuned as a lane's.
-std::array<int, 2> tcp_pair(const std::string& congestion) {
-  const bare_socket listener(::socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  const int dialed = ::socket(AF_INET, SOCK_STREAM, 0);
-  set_congestion(listener.get(), congestion);
-  set_congestion(dialed, congestion);
-  if (::bind(listener.get(), generic, length) != 0 || ::listen(listener.get(), 1) != 0
-      || ::getsockname(listener.get(), generic, &length) != 0 || ::connect(dialed, generic, length) != 0)
-    throw std::system_error(errno, std::generic_category(), "loopback for the benchmark");
-  const int accepted = ::accept(listener.get(), nullptr, nullptr);
-  for (const int end : {dialed, accepted}) {
-    const int on = 1;
-    (void)::setsockopt(end, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  }
-  return {dialed, accepted};
-}
 
 // -- lanes
 

@@ -124,6 +124,9 @@ class Usage(Case):
         step = last_json(troupe("bench", "step", "--tiny", "--batch", 4, "--json"))
         self.assertEqual((list(step), step["model"], step["batch"]), (keys, "mlp", 4))
         self.assertAlmostEqual(step["ratio"], step["actors_samples_per_s"] / step["direct_samples_per_s"], places=9)
+        sums = last_json(troupe("bench", "collectives", "--tiny", "--procs", 3, "--algorithm", "ring", "--json"))
+        self.assertEqual((sums["procs"], [(row["algorithm"], row["bytes"]) for row in sums["rows"]]), (3, [("ring", 4096), ("ring", 65536)]))
+        self.assertEqual(list(sums["rows"][0]), ["algorithm", "bytes", "us", "bus_gbps", "bare_us", "bare_bus_gbps"])
         result = last_json(troupe("bench", "actors", "--tiny", "--json"))
         self.assertEqual(result["actors"], 2 * 1500 + 3)  # and the nodes
         self.assertGreater(min(result["spawn_per_s"], result["snapshot_ms"], result["job_steps_per_s"]), 0)
@@ -147,7 +150,8 @@ class Usage(Case):
             self.assertIn(f'"{port}" is not a port', self.refused("run", self.job, "--listen", port))
 
     def test_a_flag_without_meaning_is_refused(self):
-        for arguments in (["bench", "lanes", "--model", "mlp"], ["bench", "kernels", "--batch", "8"]):
+        for arguments in (["bench", "lanes", "--model", "mlp"], ["bench", "kernels", "--batch", "8"], ["bench", "lanes", "--procs", "3"],
+                          ["bench", "codecs", "--algorithm", "ring"], ["bench", "collectives", "--backend", "cuda:0"]):
             message = self.refused(*arguments)
             self.assertIn(arguments[-2], message)
 
