@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <stdexcept>
 #include <thread>
 
 #include <caf/scoped_actor.hpp>
@@ -114,6 +115,8 @@ public:
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     self_->send(shard_, protocols::hold_order{.now = true});
     wait_until_held();
+    if (samples_ == before)
+      throw std::runtime_error("through the actors no sample was counted: the model's gradients are not finite any more");
     return static_cast<double>(samples_ - before) / std::chrono::duration<double>(steady::now() - begin).count();
   }
 

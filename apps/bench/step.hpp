@@ -21,7 +21,8 @@ public:
   static result<std::unique_ptr<step_bench>> open(caf::actor_system& system, const kernels::backend_options& device,
                                                   const std::string& model_name, std::int64_t batch);
   virtual ~step_bench() = default;
-  /// Trains for about this many seconds and returns samples a second.
+  /// Trains for about this many seconds and returns samples a second. Throws std::runtime_error if none counts, because the model
+  /// has diverged: unlike the bare loop, the shard takes no gradient that is not finite.
   virtual double measure(double seconds) = 0;
 };
 
