@@ -20,7 +20,7 @@ EMULATED = ("--set", "inject.step_ms=20")
 LIMIT = 5  # new processes within a minute
 
 
-class Respawn(ClusterTest):
+class RespawnTest(ClusterTest):
     def setUp(self):
         super().setUp()
         self.pids = set()
@@ -64,6 +64,8 @@ class Respawn(ClusterTest):
             lines = [json.loads(line) for line in log]
         return [(line["step"], line["samples"]) for line in lines if line["kind"] == "progress"]
 
+
+class Respawn(RespawnTest):
     def test_a_killed_child_is_started_anew_and_its_workers_come_back(self):
         log = self.path("log.jsonl")
         run = self.begin("--log", log)

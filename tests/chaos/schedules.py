@@ -8,7 +8,7 @@ import shutil
 STEP_MS = 20
 CHILDREN = ["node-1", "node-2", "node-3"]            # of `run`, whose own process is node-0
 COORDINATORS, WORKERS = ["a", "b", "c"], ["d", "e", "f"]  # of a cluster with three coordinators
-FORMS = ["coordinator", "rounds", "replicas", "tree", "council", "rounds", "shard", "replicas", "council", "copied tree"]
+FORMS = ["coordinator", "rounds", "replicas", "tree", "council", "rounds", "shard", "replicas", "council", "copied tree", "allreduce"]
 
 
 @dataclasses.dataclass
@@ -30,6 +30,7 @@ class Schedule:
     faults: list
     end: str = "done"  # how the job ends: done; failed, since it lost a shard; killed
     replays: bool = True
+    keeps: bool = True  # checkpoints
 
     def __str__(self):
         return "\n  ".join([f"seed {self.seed}, {self.form}: {' '.join(self.sets)}; the job is to be {self.end}", *map(str, self.faults)])
@@ -71,6 +72,11 @@ def drawn(seed):
     if form == "replicas":
         sets += ["cluster.replicas=2", "cluster.placement=colocated"]
         return Schedule(seed, form, sets, some(draw, draw.randrange(5, 9), ["kill", "kill", "stop"], CHILDREN, most_kills=4))
+    if form == "allreduce":  # whoever is left has everything
+        algorithm = draw.choice(["direct", "ring", "halving", "tree"])
+        sets = ["protocol.name=allreduce", f"protocol.algorithm={algorithm}", *sets[1:-1]]
+        faults = some(draw, draw.randrange(6, 12), ["kill", "kill", "stop", "stop", "brief stop"], CHILDREN, most_kills=4)
+        return Schedule(seed, form, sets, faults, replays=False, keeps=False)
     if form == "shard":
         sets[-1:] = ["cluster.shards=4", "cluster.placement=colocated"]
         faults = some(draw, draw.randrange(1, 4), ["brief stop"], CHILDREN)

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Workers without a shard, one of whom dies, stops, and comes back in the middle of a sum: no round is lost, none counts twice.
+
+What is left must have made the versions that `sync` makes by as many workers, one after another: with `direct` bit for bit.
+
+usage: allreduce_test.py TROUPE [unittest arguments]
+"""
+import json
+import os
+import signal
+import struct
+import sys
+import unittest
+
+import cluster_test
+from cluster_test import JOB
+from respawn_test import RespawnTest
+
+BATCH, WORKERS, STEPS = 16, 4, 240
+ALL, OTHERS = WORKERS * BATCH, (WORKERS - 1) * BATCH  # samples of a step
+LAST = f"node-{WORKERS - 1}"
+ALGORITHMS = ("direct", "ring", "halving", "tree")
+# One epoch, so that each batch is whole. Of every other step an evaluation tells the samples.
+SLOW = JOB.replace("train_samples = 1200", f"train_samples = {ALL * STEPS}").replace("test_samples = 300", "test_samples = 50")
+SLOW = SLOW.replace("epochs = 2", f"steps = {STEPS}").replace("[stop]", f"[evaluate]\nevery_samples = {2 * ALL}\ntrain_samples = 50\n[stop]")
+
+
+def floats_of(path):
+    """Of a file of weights, in its order: safetensors' head, then float32."""
+    with open(path, "rb") as file:
+        (head,) = struct.unpack("<Q", file.read(8))
+        file.seek(head, os.SEEK_CUR)
+        data = file.read()
+    return struct.unpack(f"<{len(data) // 4}f", data)
+
+
+class AllreduceTest(RespawnTest):
+    def reduce(self, algorithm, *arguments):
+        """A run of one worker a process."""
+        self.log, self.saved = self.path("log.jsonl"), self.path("reduced.safetensors")
+        return self.begin("--set", "protocol.name=allreduce", "--set", f"protocol.algorithm={algorithm}", "--log", self.log,
+                          "--save", self.saved, *arguments, job=SLOW, nodes=WORKERS)
+
+    def stretches(self, result):
+        """By how many workers the versions were made, and up to which: all, all but one, all again."""
+        missing, rest = divmod(ALL * result["steps"] - result["samples"], BATCH)
+        self.assertEqual(rest, 0, "a step is over whole batches")
+        with open(self.log, encoding="utf-8") as log:
+            lines = [json.loads(line) for line in log]
+        for line in lines:
+            if line["kind"] == "evaluation" and (without := ALL * line["step"] - line["samples"]) > 0:
+                first = line["step"] - without // BATCH
+                return (WORKERS, first), (WORKERS - 1, first + missing), (WORKERS, result["steps"])
+        return self.fail("no evaluation tells of a step without one worker")
+
+    def expect_weights(self, algorithm, result, *stretches):
+        """Those of `sync` by so many workers up to a step, then by others."""
+        came_from, expected = [], self.path("expected.safetensors")
+        for number, (workers, until) in enumerate(stretches):
+            kept = self.path(f"{algorithm}-{number}")
+            made = self.run_job("--set", f"cluster.workers={workers}", "--set", f"stop.steps={until}", "--set", f"checkpoint.dir={kept}",
+                                "--save", expected, *came_from, job=SLOW)
+            came_from = ["--resume", os.path.join(kept, f"step-{until}")]
+        if algorithm == "direct":
+            self.assertEqual(result["weights_digest"], made["weights_digest"], f"as by {stretches}")
+        worst = max(abs(ours - theirs) for ours, theirs in zip(floats_of(self.saved), floats_of(expected), strict=True))
+        # Sums in another order are up to 0.003 off after so many steps, a version more or less is 0.3 off; NaN is not less.
+        self.assertLess(worst, 0.02, f"as by {stretches}")
+
+
+class Deaths(AllreduceTest):
+    def test_the_others_go_on(self):
+        for algorithm in ALGORITHMS:
+            with self.subTest(algorithm):
+                self.pids = set()
+                run = self.reduce(algorithm, "--set", "cluster.respawn=false")
+                os.kill(self.child(run, LAST), signal.SIGKILL)
+                result, err = self.end_of(run)
+                self.assertEqual((result["steps"], result["restarts"]), (STEPS, 0), err)
+                whole = result["gradients"] - (WORKERS - 1) * STEPS  # a step has a gradient of everyone who is there
+                self.assertTrue(0 < whole < STEPS, err)
+                self.expect_weights(algorithm, result, (WORKERS, whole), (WORKERS - 1, STEPS))
+
+    def test_who_is_started_anew_is_given_everything_by_a_peer(self):
+        for algorithm in ALGORITHMS:
+            with self.subTest(algorithm):
+                self.pids = set()
+                run = self.reduce(algorithm)
+                self.kill(run, LAST)
+                self.wait_for_line(run, f"node {LAST} is back")
+                result, err = self.end_of(run)
+                self.assertEqual((result["steps"], result["restarts"]), (STEPS, 1), err)
+                self.expect_weights(algorithm, result, *self.stretches(result))
+
+
+class Silence(AllreduceTest):
+    def test_nobody_waits_for_who_is_stopped_and_it_comes_back(self):
+        for algorithm in ALGORITHMS:
+            with self.subTest(algorithm):
+                self.pids = set()
+                run = self.reduce(algorithm)
+                pid = self.child(run, LAST)
+                os.kill(pid, signal.SIGSTOP)
+                try:
+                    self.wait_for_line(run, rf"worker 3 \({LAST}\) is lost: node {LAST} is silent for")
+                    self.wait_for_line(run, "evaluated")
+                finally:
+                    os.kill(pid, signal.SIGCONT)
+                self.wait_for_line(run, f"node {LAST} is back")
+                result, err = self.end_of(run)
+                self.assertEqual((result["steps"], result["restarts"]), (STEPS, 1), err)
+                self.expect_weights(algorithm, result, *self.stretches(result))
+
+
+if __name__ == "__main__":
+    cluster_test.TROUPE = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)
