@@ -85,7 +85,10 @@ private:
     if (reduces_ || !(one_process() && job_.cluster.shards == 1))
       w.items.push_back({"parameters", 2 * p_});
     if (reduces_) {
-      optimizer_of(w, p_);
+      if (!keeps_.replica)
+        optimizer_of(w, p_);
+      else if (keeps_.outer_momentum)
+        w.items.push_back({"outer optimizer", p_});
       w.items.push_back({"parts of sums", 2 * p_}); // of this round, and of a peer's next
     }
     if (keeps_.replica) {
@@ -126,7 +129,7 @@ private:
       s.items.push_back({"sum of a round", part});
     if (!keeps_.replica && !reduces_)
       optimizer_of(s, part);
-    if (keeps_.outer_momentum)
+    if (keeps_.outer_momentum && !reduces_)
       s.items.push_back({"outer optimizer", part});
     const auto first = tree_.front();
     const auto pushes = static_cast<double>(first.children.size() + first.workers.size());

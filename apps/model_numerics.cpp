@@ -10,7 +10,7 @@
 #include "actors/checkpoint/first_parameters.hpp"
 #include "actors/roles/gradient_norm.hpp"
 #include "actors/roles/holder/shard_step.hpp"
-#include "actors/roles/worker/push_encoder.hpp"
+#include "actors/roles/codec/push_encoder.hpp"
 #include "actors/roles/worker/replica.hpp"
 #include "apps/evaluation.hpp"
 #include "kernels/backend.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Synchronous SGD without a shard.
+// Synchronous SGD and local SGD without a shard.
 #include "protocols/allreduce.hpp"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "kernels/assert.hpp"
 #include "protocols/allreduce_rule.hpp"
+#include "protocols/outer_step.hpp"
 
 namespace troupe::protocols {
 
@@ -121,16 +122,29 @@ bool allreduce_worker::at_its_limit() const {
          || (course_.at_version != 0 && ver_->value >= course_.at_version);
 }
 
-/// Its cut of the next global batch, at the parameters that it has.
+/// The next round, at the parameters that it has.
 void allreduce_worker::begin(worker_effects& out) {
   if (!settled_ || computing_ || gradient_ != ticket{} || at_its_limit())
     return;
+  left_ = options_.steps;
+  position_ = course_.position;
+  own_ = {};
+  compute_ = 0;
+  step(out);
+}
+
+/// On its cut of the next global batch.
+void allreduce_worker::step(worker_effects& out) {
   computing_ = true;
-  out.emplace_back(compute{.step = ++steps_,
-                           .position = course_.position,
-                           .batches = ranks(),
-                           .cuts = ranks(),
-                           .parts = {{static_cast<std::uint32_t>(plan_.rank_of(self_.worker)), 1}}});
+  compute gradient{.step = ++steps_,
+                   .position = position_,
+                   .batches = ranks(),
+                   .cuts = ranks(),
+                   .parts = {{static_cast<std::uint32_t>(plan_.rank_of(self_.worker)), 1}}};
+  if (options_.steps == 1)
+    out.emplace_back(std::move(gradient));
+  else
+    out.emplace_back(local_step{.gradient = std::move(gradient), .from_common = left_ == options_.steps, .measures = left_ == 1});
 }
 
 worker_effects allreduce_worker::on(const computed& msg) {
@@ -144,17 +158,25 @@ worker_effects allreduce_worker::on(const computed& msg) {
     begin(out);
     return out;
   }
+  own_.samples += msg.samples;
+  own_.loss += msg.counted() > 0 ? msg.loss * msg.counted() : 0;
+  own_.finite = own_.finite && msg.finite;
+  own_.ignored += msg.ignored;
+  compute_ += msg.compute;
+  position_ = plan_.after(position_);
+  if (--left_ > 0) {
+    step(out);
+    return out;
+  }
   gradient_ = msg.gradient;
-  compute_ = msg.compute;
-  const facts own{msg.samples, msg.counted() > 0 ? msg.loss * msg.counted() : 0, msg.finite, msg.ignored};
   // An owner of `direct` knows all facts, and weighs each term as a shard does. Elsewhere a term goes by its share of the batch.
   if (algorithm() != collective::algorithm::direct) {
-    if (const double share = own.counted() / batch_samples(); share != 1)
+    if (const double share = own_.counted() / round_samples(); share != 1)
       out.emplace_back(add_up{gradient_, {}, {{gradient_, share}}});
   }
   const std::uint64_t number = next(*ver_).value;
   const auto rank = static_cast<std::uint32_t>(plan_.rank_of(self_.worker));
-  reduce(round(number).machine.on(collective::begin{rank, ranks(), own}), number, out);
+  reduce(round(number).machine.on(collective::begin{rank, ranks(), own_}), number, out);
   return out;
 }
 
@@ -294,17 +316,17 @@ void allreduce_worker::finish(const facts& sum, worker_effects& out) {
     const bool shared = algorithm() != collective::algorithm::direct;
     out.emplace_back(take_step{{.epoch = plan_.epoch,
                                 .ver = made,
-                                .step = {.lr_scale = plan_.lr_scale},
+                                .step = options_.steps > 1 ? options_.outer : step_rule{.lr_scale = plan_.lr_scale},
                                 .samples_before = course_.samples,
                                 .workers = ranks(),
                                 .position = course_.position},
-                               {gradient, shared ? batch_samples() / sum.counted() : 1}});
+                               {gradient, shared ? round_samples() / sum.counted() : 1}});
   } else {
     out.emplace_back(discard{gradient});
   }
   if (sum.finite)
     course_.samples += static_cast<std::uint64_t>(sum.samples);
-  course_.position = plan_.after(course_.position);
+  course_.position = position_;
   ver_ = made;
   report(out, sum, compute_);
   begin(out);
@@ -354,28 +376,46 @@ void allreduce_worker::check() const {
   TROUPE_ASSERT(!settled_ || (ver_ && plan_.has(self_)));
   TROUPE_ASSERT(gradient_ == ticket{} || (settled_ && !computing_ && rounds_.contains(next(*ver_).value)));
   TROUPE_ASSERT(rounds_.size() <= 2 && (!in_vain_ || computing_));
+  TROUPE_ASSERT(!computing_ || left_ > 0);
   TROUPE_ASSERT(standings_.empty() || standings_.begin()->first >= plan_.epoch);
 }
 
 protocol allreduce_protocol() {
   const auto algorithm = choice_parameter("algorithm", "auto", {"auto", "direct", "ring", "halving", "tree"},
                                           "how gradients are summed; auto: by a table of workers and bytes");
+  const auto steps =
+      integer_parameter("steps", 1, 1, "H: local steps between sums; 1: gradients are summed, more: what the steps moved by");
+  const outer_parameters outer;
+  const auto options_of = [=](const protocol_spec& spec) {
+    return allreduce_worker::options{.which = collective::algorithm_named(algorithm.of(spec)),
+                                     .steps = static_cast<std::uint32_t>(steps.of(spec)),
+                                     .outer = outer.of(spec)};
+  };
   return {.name = "allreduce",
-          .summary = "synchronous SGD without a shard: workers sum their gradients among themselves, and each takes the step",
+          .summary = "synchronous SGD, or local SGD, without a shard: workers sum gradients or movements among themselves",
           .round_is_full = "the sum of all workers' gradients has come to all; weighted by samples",
           .recipients = "nobody: each worker has them, and sends parts of the sum to its peers",
           .pays_when = "all are equally fast, and a shard's link is too slow for all of them",
           .decentralized = true,
-          .parameters = {algorithm},
+          .parameters = {algorithm, steps, outer.outer, outer.lr, outer.momentum},
+          .validate =
+              [=](const protocol_spec& spec, std::uint32_t) {
+                const bool alone = steps.of(spec) == 1 && !outer.averages(spec);
+                return alone ? "outer is of local steps, and protocol.steps is 1; give more steps, or leave outer out"
+                             : outer.problem(spec);
+              },
           .reduces =
               [algorithm](const protocol_spec& spec, std::uint32_t ranks, std::uint64_t bytes) {
                 return collective::algorithm_named(algorithm.of(spec)).value_or(collective::algorithm_for(ranks, bytes));
               },
+          .steps_by = [=](const protocol_spec& spec) { return steps.of(spec) > 1 ? outer.of(spec) : step_rule{}; },
+          .keeps =
+              [=](const protocol_spec& spec) {
+                return footprint{.replica = steps.of(spec) > 1, .outer_momentum = steps.of(spec) > 1 && !outer.averages(spec)};
+              },
           .make_rule = [](const protocol_spec&, std::uint64_t) { return std::make_unique<allreduce_rule>(); },
-          .make_worker =
-              [algorithm](const protocol_spec& spec, member self, std::uint64_t) {
-                return std::make_unique<allreduce_worker>(self, collective::algorithm_named(algorithm.of(spec)));
-              }};
+          .make_worker = [options_of](const protocol_spec& spec, member self,
+                                      std::uint64_t) { return std::make_unique<allreduce_worker>(self, options_of(spec)); }};
 }
 
 } // namespace troupe::protocols

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A worker of synchronous SGD without a shard: gradients are summed among the workers (Patarasuk and Yuan 2009), and each takes
-// the same step.
+// A worker without a shard: gradients are summed among the workers (Patarasuk and Yuan 2009), and each takes the same step. Or
+// the sum is of what local steps moved by: local SGD (Stich 2019) and DiLoCo (Douillard et al. 2023) without a centre.
 #pragma once
 
 #include <map>
@@ -16,6 +16,10 @@ namespace troupe::protocols {
 /// same bits. A round with a gradient that is not finite makes a version without a step, at everyone alike. Each version is
 /// reported to the lead, which counts; nobody waits for it.
 ///
+/// **Local steps.** A round of H > 1 is as in `local`: each worker takes H steps of its own from the newest version, each on its
+/// cut of a global batch, and what is summed is what they moved by. The common step is the outer optimizer's. Who leaves a round
+/// half done, because the plan is a new one, begins again from the version; the momentum of its own steps is what it has become.
+///
 /// **Where workers stop.** Each has the coordinator's newest `hold_order` and stops by itself at the version that it names. So
 /// all are at that one when the lead has heard of it from all.
 ///
@@ -28,8 +32,13 @@ namespace troupe::protocols {
 /// No message of a later plan's rounds comes before that plan: who sends it has this worker's standing under it.
 class allreduce_worker final : public worker {
 public:
-  /// No algorithm: by the table, which goes by the number of workers and the bytes of a set of parameters.
-  allreduce_worker(member self, std::optional<collective::algorithm> which) : self_(self), which_(which) {}
+  struct options {
+    /// None: by the table, which goes by the number of workers and the bytes of a set of parameters.
+    std::optional<collective::algorithm> which{};
+    std::uint32_t steps = 1; ///< H
+    step_rule outer{};       ///< what is done with the mean of H > 1 steps
+  };
+  allreduce_worker(member self, options how) : self_(self), options_(how) {}
 
   worker_effects on(const plan& msg) override;
   worker_effects on(const params& msg) override; ///< the initial ones, if the job is new
@@ -53,13 +62,15 @@ private:
   };
 
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(plan_.workers.size()); }
-  collective::algorithm algorithm() const { return which_.value_or(collective::algorithm_for(ranks(), bytes_)); }
-  double batch_samples() const { return static_cast<double>(plan_.after(course_.position) - course_.position); }
+  collective::algorithm algorithm() const { return options_.which.value_or(collective::algorithm_for(ranks(), bytes_)); }
+  /// Of all workers. Once this worker's part of the round is there.
+  double round_samples() const { return static_cast<double>(position_ - course_.position); }
   bool at_its_limit() const;
   void abandon(worker_effects& out);
   void say_standing(worker_effects& out);
   void settle(worker_effects& out);
   void begin(worker_effects& out);
+  void step(worker_effects& out);
   void report(worker_effects& out, const collective::facts& of, nanoseconds compute);
   void answer(worker_effects& out);
   void on_chunk(const peer_message& msg, worker_effects& out);
@@ -70,7 +81,7 @@ private:
   open_round& round(std::uint64_t number);
 
   member self_;
-  std::optional<collective::algorithm> which_;
+  options options_;
   std::uint64_t bytes_ = 0;
   plan plan_;           ///< the newest
   bool joined_ = false; ///< has been in a plan
@@ -83,7 +94,10 @@ private:
   bool settled_ = false;
   std::uint64_t steps_ = 0;
   bool computing_ = false, in_vain_ = false;   ///< in vain: for a round of an older plan
-  nanoseconds compute_ = 0;                    ///< how long the open round's gradient took
+  std::uint32_t left_ = 0;                     ///< of the open round: steps to make
+  std::uint64_t position_ = 0;                 ///< likewise, in the data: of the next of them
+  collective::facts own_;                      ///< of those that it has made
+  nanoseconds compute_ = 0;                    ///< how long they took
   ticket gradient_;                            ///< of the open round: what is in place
   std::map<std::uint64_t, open_round> rounds_; ///< the open one and, of who is ahead, the next
   std::optional<version> asked_;               ///< by an evaluator that has no answer yet

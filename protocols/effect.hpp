@@ -105,6 +105,10 @@ struct local_step {
   /// Nesterov momentum with x and v apart (EAMSGD) instead of the job's optimizer: the gradient g, with the terms above, is taken
   /// at w + momentum v; then v = momentum v - lr g, w += v. v starts at zero. -1: the job's optimizer.
   double momentum = -1;
+  /// Where workers have the parameters in common: before this step, a worker's own ones become the newest version.
+  bool from_common = false;
+  /// Likewise: `computed` brings what the own ones have moved by since then, this step included: w of the version - own w.
+  bool measures = false;
   friend bool operator==(const local_step&, const local_step&) = default;
 };
 /// Work with these parameters from now on (the anchor). Older versions may be freed, and these too once a `send_push` has gone
@@ -155,8 +159,8 @@ struct add_up {
   std::vector<term> sum{};
   friend bool operator==(const add_up&, const add_up&) = default;
 };
-/// Make `round.ver` of the worker's own parameters, by the job's optimizer, at the sum of a round times its weight, clipped if
-/// the job clips. The sum's tensor may be freed afterwards.
+/// Make `round.ver` of the worker's parameters, as `round.step` says, at the sum of a round times its weight. If that is the
+/// job's optimizer, and the job clips, the sum is clipped. Its tensor may be freed afterwards.
 struct take_step {
   close round{};
   term sum{};

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/assert.hpp"
+#include "protocols/outer_step.hpp"
 #include "protocols/protocol.hpp"
 #include "protocols/random_stream.hpp"
 
@@ -92,39 +93,27 @@ private:
   std::uint64_t position_ = 0; ///< in the data, of the next step's global batch
 };
 
-/// Parameters of the centre's half: its step on the mean difference, and who takes part.
+/// Parameters of the centre's half: its step on the mean movement, and who takes part.
 struct centre_parameters {
-  parameter<std::string> outer = choice_parameter("outer", "average", {"average", "momentum", "nesterov"},
-                                                  "the step that the centre takes with the mean difference");
-  parameter<double> lr = real_parameter("outer_lr", 0, {.least = 0}, "its learning rate; 0: 1, with nesterov 0.7");
-  parameter<double> momentum = real_parameter("outer_momentum", 0.9, {.least = 0, .most = 1, .open_most = true}, "its momentum");
+  outer_parameters step;
   parameter<double> sample_fraction = real_parameter("sample_fraction", 1, {.least = 0, .most = 1, .open_least = true},
                                                      "share of the workers that take part in a round, drawn for each round");
 
-  bool averages(const protocol_spec& spec) const { return outer.of(spec) == "average"; }
   local_options of(const protocol_spec& spec) const {
-    local_options out{.sample_fraction = sample_fraction.of(spec)};
-    out.outer.nesterov = outer.of(spec) == "nesterov";
-    out.outer.lr = lr.of(spec) > 0 ? lr.of(spec) : out.outer.nesterov ? 0.7 : 1;
-    out.outer.momentum = averages(spec) ? 0 : momentum.of(spec);
-    return out;
+    return {.outer = step.of(spec), .sample_fraction = sample_fraction.of(spec)};
   }
 };
 
 /// Fills in what protocols of local steps have in common; `steps` is the initial H.
 inline protocol local_steps_protocol(protocol draft, const parameter<std::int64_t>& steps) {
   const centre_parameters centre;
-  draft.parameters.insert(draft.parameters.end(), {centre.outer, centre.lr, centre.momentum, centre.sample_fraction});
+  draft.parameters.insert(draft.parameters.end(),
+                          {centre.step.outer, centre.step.lr, centre.step.momentum, centre.sample_fraction});
   draft.period = steps;
   draft.resumable = true;
-  draft.validate = [centre](const protocol_spec& spec, std::uint32_t) {
-    const step_rule outer = centre.of(spec).outer;
-    return outer.nesterov && outer.momentum == 0
-               ? "outer_momentum is 0, and outer = \"nesterov\" looks ahead along it; give one above 0"
-               : "";
-  };
+  draft.validate = [centre](const protocol_spec& spec, std::uint32_t) { return centre.step.problem(spec); };
   draft.keeps = [centre](const protocol_spec& spec) {
-    return footprint{.replica = true, .outer_momentum = !centre.averages(spec)};
+    return footprint{.replica = true, .outer_momentum = !centre.step.averages(spec)};
   };
   draft.policy = [centre](const protocol_spec& spec, std::uint64_t seed) {
     return std::make_unique<local_sgd>(centre.of(spec), seed);

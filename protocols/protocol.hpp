@@ -59,6 +59,8 @@ struct protocol {
   /// decentralized, and all workers take the same steps, each at a sum that these many ranks make among themselves of so many
   /// bytes: how they make it. Absent: they do not.
   std::function<collective::algorithm(const protocol_spec&, std::uint32_t ranks, std::uint64_t bytes)> reduces{};
+  /// Likewise, the step that they take at the sum. Absent: the job's optimizer's.
+  std::function<step_rule(const protocol_spec&)> steps_by{};
   /// Absent: nothing more.
   std::function<footprint(const protocol_spec&)> keeps{};
   /// Nanoseconds that a round takes for each 1/n of its samples, given the times of the plan's n workers. auto compares them; if

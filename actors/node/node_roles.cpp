@@ -85,11 +85,15 @@ evaluator_setup evaluating(const data_pair& data, const job& what, const protoco
   return out;
 }
 
-/// `queue`: not that of the compute actor, which has a thread of its own.
-std::shared_ptr<common_replica> common_of(const job& what, const parameter_layout& layout, std::int64_t data_size,
-                                          std::shared_ptr<kernels::backend> queue) {
-  return std::make_shared<common_replica>(std::move(queue), what.optimizer, layout.floats(), data_size,
-                                          update_ranges(layout, {0, layout.floats()}));
+/// The queue is not that of the compute actor, which has a thread of its own. Null where workers have nothing in common.
+std::shared_ptr<common_replica> common_of(const job& what, const protocols::protocol& runs, const parameter_layout& layout,
+                                          std::int64_t data_size,
+                                          const std::function<std::shared_ptr<kernels::backend>()>& open_queue) {
+  if (!runs.reduces)
+    return nullptr;
+  return std::make_shared<common_replica>(open_queue(), what.optimizer, layout.floats(), data_size,
+                                          update_ranges(layout, {0, layout.floats()}),
+                                          runs.steps_by ? runs.steps_by(what.protocol) : protocols::step_rule{});
 }
 
 /// Who takes this worker's pushes, and in what partitions, when some aggregators are gone.
@@ -357,7 +361,7 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   setup.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
   setup.meter = meter_;
   setup.trace = trace_;
-  setup.common = protocol_.reduces ? common_of(job_, net_->layout(), setup.data_size, open_queue("cpu", index)) : nullptr;
+  setup.common = common_of(job_, protocol_, net_->layout(), setup.data_size, [&] { return open_queue("cpu", index); });
   auto computes = computing(job_, protocol_, queue, net_, index, incarnation);
   computes.saved = for_coordinator();
   auto compute = for_role(name, device, [&] { return self_->spawn<compute_impl, caf::detached>(std::move(computes)); });

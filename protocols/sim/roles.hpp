@@ -95,6 +95,7 @@ struct cluster::worker_role {
   computed outcome{};            ///< of it
   std::optional<tensor> gradient{};
   std::optional<std::pair<batch, local_step_rule>> own_step{};
+  bool measures = false;       ///< its end brings what the worker's own parameters have moved by
   std::uint64_t steps = 0;     ///< computed so far, over all lives: what measured times are drawn by
   nanoseconds idle_since = -1; ///< it has computed, and waits for what is next
   nanoseconds paused_until = 0;

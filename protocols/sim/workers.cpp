@@ -66,6 +66,7 @@ void cluster::worker_role::begin_life(incarnation life) {
   anchor = nullptr;
   gradient.reset();
   own_step.reset();
+  measures = false;
   idle_since = -1;
 }
 
@@ -126,7 +127,12 @@ void cluster::worker_role::begin(const compute& order, const plan& current, cons
   computed done{.step = of.step, .samples = samples_in(of)};
   own_step.reset();
   gradient.reset();
-  if (replica && done.samples == 0) // its term of a sum
+  if (own != nullptr && own->from_common) {
+    anchor = replica->parameters();
+    maths->mix(operands<tensor>{{.tensor = anchor}});
+  }
+  measures = own != nullptr && own->measures;
+  if (replica && own == nullptr && done.samples == 0) // its term of a sum
     gradient = in.maths_.sum(operands<tensor>{{.tensor = replica->parameters(), .weight = 0}});
   if (done.samples > 0) {
     done.compute = time_of(of);
@@ -152,6 +158,8 @@ void cluster::worker_role::begin(const compute& order, const plan& current, cons
 void cluster::worker_role::end_step(computed& done) {
   if (const auto own = std::exchange(own_step, std::nullopt))
     outcome_is(done, maths->local_step(own->first, own->second));
+  if (std::exchange(measures, false))
+    gradient = maths->sum(operands<tensor>{{.tensor = anchor}, {.from = operand::source::own, .weight = -1}});
 }
 
 void cluster::worker_role::outcome_is(computed& done, const sim::gradient& found) const {
@@ -260,7 +268,7 @@ tensor cluster::worker_role::add_up(const tensor& to, const segment_range& part,
 void cluster::worker_role::take_step(const close& round, const tensor& sum, double weight) {
   close how = round;
   const tensor whole = in.maths_.join(in.pieces_of(sum, 0));
-  if (in.options_.clips)
+  if (in.options_.clips && how.step.method == step_rule::kind::optimizer)
     how.step.squares = replica->squares_of(whole);
   const operands<tensor> terms{{.tensor = whole, .weight = weight}};
   for (listener* each : in.listeners_)

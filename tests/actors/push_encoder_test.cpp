@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a worker's codes lose: kept, added to the next push, and given back where a push comes to nothing.
-#include "actors/roles/worker/push_encoder.hpp"
+#include "actors/roles/codec/push_encoder.hpp"
 
 #include <algorithm>
 #include <cstdint>

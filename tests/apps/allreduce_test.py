@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Workers without a shard, one of whom dies, stops, and comes back in the middle of a sum: no round is lost, none counts twice.
 
-What is left must have made the versions that `sync` makes by as many workers, one after another: with `direct` bit for bit.
+What is left must have made the versions that `sync` makes by as many workers, one after another: with `direct` bit for bit. So with
+local steps and `local`.
 
 usage: allreduce_test.py TROUPE [unittest arguments]
 """
@@ -42,25 +43,26 @@ class AllreduceTest(RespawnTest):
         return self.begin("--set", "protocol.name=allreduce", "--set", f"protocol.algorithm={algorithm}", "--log", self.log,
                           "--save", self.saved, *arguments, job=SLOW, nodes=WORKERS)
 
-    def stretches(self, result):
+    def stretches(self, result, local_steps=1):
         """By how many workers the versions were made, and up to which: all, all but one, all again."""
-        missing, rest = divmod(ALL * result["steps"] - result["samples"], BATCH)
+        whole, one = ALL * local_steps, BATCH * local_steps
+        missing, rest = divmod(whole * result["steps"] - result["samples"], one)
         self.assertEqual(rest, 0, "a step is over whole batches")
         with open(self.log, encoding="utf-8") as log:
             lines = [json.loads(line) for line in log]
         for line in lines:
-            if line["kind"] == "evaluation" and (without := ALL * line["step"] - line["samples"]) > 0:
-                first = line["step"] - without // BATCH
+            if line["kind"] == "evaluation" and (without := whole * line["step"] - line["samples"]) > 0:
+                first = line["step"] - without // one
                 return (WORKERS, first), (WORKERS - 1, first + missing), (WORKERS, result["steps"])
         return self.fail("no evaluation tells of a step without one worker")
 
-    def expect_weights(self, algorithm, result, *stretches):
-        """Those of `sync` by so many workers up to a step, then by others."""
+    def expect_weights(self, algorithm, result, *stretches, like=("--set", "protocol.name=sync")):
+        """Those of `sync`, or such a protocol, by so many workers up to a step, then by others."""
         came_from, expected = [], self.path("expected.safetensors")
         for number, (workers, until) in enumerate(stretches):
             kept = self.path(f"{algorithm}-{number}")
             made = self.run_job("--set", f"cluster.workers={workers}", "--set", f"stop.steps={until}", "--set", f"checkpoint.dir={kept}",
-                                "--save", expected, *came_from, job=SLOW)
+                                "--save", expected, *like, *came_from, job=SLOW)
             came_from = ["--resume", os.path.join(kept, f"step-{until}")]
         if algorithm == "direct":
             self.assertEqual(result["weights_digest"], made["weights_digest"], f"as by {stretches}")
@@ -92,6 +94,52 @@ class Deaths(AllreduceTest):
                 result, err = self.end_of(run)
                 self.assertEqual((result["steps"], result["restarts"]), (STEPS, 1), err)
                 self.expect_weights(algorithm, result, *self.stretches(result))
+
+
+class LocalSteps(AllreduceTest):
+    # So that sums in another order stay near: no momentum of the steps, which a round that is left half done would leave, too.
+    STEPS = ("--set", "protocol.steps=3", "--set", "protocol.outer=nesterov", "--set", "protocol.outer_lr=0.3",
+             "--set", "protocol.outer_momentum=0.5", "--set", "optimizer.momentum=0.0")
+
+    def test_direct_makes_the_bits_of_local_on_any_number_of_processes(self):
+        momenta = ("average",), ("momentum",), ("nesterov", "--set", "protocol.outer_lr=0.5")
+        for outer, *more in momenta:
+            sets = ["--set", "protocol.steps=3", "--set", f"protocol.outer={outer}", *more]
+            expected = self.run_job("--set", "protocol.name=local", *sets)
+            for nodes in ("1", "3"):
+                for algorithm in ("direct", "ring"):
+                    with self.subTest(outer=outer, nodes=nodes, algorithm=algorithm):
+                        made = self.run_job("--set", "protocol.name=allreduce", "--set", f"protocol.algorithm={algorithm}", *sets,
+                                            "--nodes", nodes)
+                        self.assertEqual((made["steps"], made["samples"]), (expected["steps"], expected["samples"]))
+                        if algorithm == "direct":
+                            self.assertEqual(made["weights_digest"], expected["weights_digest"])
+                        self.assertAlmostEqual(made["train_loss"], expected["train_loss"], places=4)
+
+    def test_the_others_go_on(self):
+        for algorithm in ALGORITHMS:
+            with self.subTest(algorithm):
+                self.pids = set()
+                run = self.reduce(algorithm, *self.STEPS, "--set", "inject.step_ms=7", "--set", "cluster.respawn=false")
+                os.kill(self.child(run, LAST), signal.SIGKILL)
+                result, err = self.end_of(run)
+                whole = result["gradients"] - (WORKERS - 1) * STEPS
+                self.assertTrue(0 < whole < STEPS, err)
+                self.expect_weights(algorithm, result, (WORKERS, whole), (WORKERS - 1, STEPS),
+                                    like=("--set", "protocol.name=local", *self.STEPS))
+
+    def test_who_is_started_anew_is_given_everything_by_a_peer(self):
+        one_epoch = ("--set", f"data.train_samples={3 * ALL * STEPS}")
+        for algorithm in ("direct", "halving"):
+            with self.subTest(algorithm):
+                self.pids = set()
+                run = self.reduce(algorithm, *self.STEPS, *one_epoch, "--set", "inject.step_ms=7")
+                self.kill(run, LAST)
+                self.wait_for_line(run, f"node {LAST} is back")
+                result, err = self.end_of(run)
+                self.assertEqual((result["steps"], result["restarts"]), (STEPS, 1), err)
+                self.expect_weights(algorithm, result, *self.stretches(result, 3),
+                                    like=("--set", "protocol.name=local", *self.STEPS, *one_epoch))
 
 
 class Silence(AllreduceTest):

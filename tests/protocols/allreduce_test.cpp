@@ -56,7 +56,7 @@ computed done(std::uint64_t step, std::uint64_t gradient, std::int64_t samples =
 
 /// Worker 0, which has the initial parameters and has heard from each of the others: in its first step.
 allreduce_worker begun(const plan& with, std::optional<algorithm> which = algorithm::direct) {
-  allreduce_worker out{life(0), which};
+  allreduce_worker out{life(0), {.which = which}};
   out.model_is(model);
   out.on(with);
   out.on(params{.epoch = with.epoch, .parameters = t(50)});
@@ -78,12 +78,30 @@ allreduce_worker at_version_one() {
 // -- the worker
 
 TEST(Allreduce, ItBeginsAtTheInitialParametersOnceAllHaveThem) {
-  allreduce_worker worker{life(1), algorithm::direct};
+  allreduce_worker worker{life(1), {.which = algorithm::direct}};
   EXPECT_EQ(worker.on(plan_of(1, {0, 1})), worker_effects{});
   EXPECT_EQ(worker.on(standing(0, 1, 0)), worker_effects{}) << "the other is first";
   const worker_effects out = worker.on(params{.epoch = e(1), .parameters = t(50)});
   EXPECT_EQ(out, (worker_effects{adopt{v(0), t(50)}, send_peer{w(0), standing(1, 1, 0)}, cut(1, 0, 1, 2)}));
   EXPECT_EQ(worker.on(params{.epoch = e(1), .key = 9, .parameters = t(51)}), worker_effects{}) << "there are no others";
+}
+
+TEST(Allreduce, ItBeginsAtThePlaceOfTheInitialParameters) {
+  allreduce_worker worker{life(0), {.which = algorithm::direct}};
+  worker.on(plan_of(1, {0}));
+  EXPECT_EQ(only<compute>(worker.on(params{.epoch = e(1), .position = 40, .parameters = t(50)})), cut(1, 40, 0, 1));
+}
+
+TEST(Allreduce, AnOldPlanIsNoPlan) {
+  allreduce_worker worker = begun(plan_of(2, {0, 1}));
+  EXPECT_EQ(worker.on(plan_of(1, {0, 1, 2})), worker_effects{});
+  EXPECT_EQ(worker.on(plan_of(2, {0, 1})), worker_effects{});
+}
+
+TEST(Allreduce, WhoIsNotInThePlanSaysNothing) {
+  allreduce_worker worker = begun(plan_of(1, {0, 1}));
+  EXPECT_EQ(worker.on(plan_of(2, {1})), worker_effects{}) << "its step is still being computed";
+  EXPECT_EQ(worker.on(done(1, 100)), worker_effects{discard{t(100)}});
 }
 
 // Of 10 and 5 samples: thirds, as a shard weighs them.
@@ -166,6 +184,68 @@ TEST(Allreduce, WhatBelongsToNoRoundIsRefusedAndNamed) {
   EXPECT_EQ(worker.on(chunk(1, 1, 0, {0, 1, 3}, 108)), worker_effects{});
   EXPECT_EQ(worker.on(chunk(1, 1, 0, {0, 1, 3}, 109)),
             (worker_effects{refuse{t(109), "round 1 of plan 1: segment 0 of stage 0 from rank 1 came twice"}}));
+}
+
+// -- local steps
+
+constexpr step_rule outer{.method = step_rule::kind::outer, .lr = 0.7, .momentum = 0.9, .nesterov = true};
+
+/// Worker 0 of two, in the first of two steps.
+allreduce_worker in_local_steps(std::optional<algorithm> which = algorithm::direct) {
+  allreduce_worker out{life(0), {.which = which, .steps = 2, .outer = outer}};
+  out.model_is(model);
+  out.on(plan_of(1, {0, 1}));
+  out.on(params{.epoch = e(1), .parameters = t(50)});
+  out.on(standing(1, 1, 0));
+  return out;
+}
+
+TEST(AllreduceOfLocalSteps, TheFirstBeginsAtTheVersionAndTheLastBringsTheMovement) {
+  allreduce_worker worker{life(0), {.which = algorithm::direct, .steps = 3}};
+  worker.on(plan_of(1, {0, 1}));
+  worker.on(params{.epoch = e(1), .parameters = t(50)});
+  EXPECT_EQ(worker.on(standing(1, 1, 0)), (worker_effects{local_step{.gradient = cut(1, 0, 0, 2), .from_common = true}}));
+  EXPECT_EQ(worker.on(done(1, 0)), (worker_effects{local_step{.gradient = cut(2, 20, 0, 2)}}));
+  EXPECT_EQ(worker.on(done(2, 0)), (worker_effects{local_step{.gradient = cut(3, 40, 0, 2), .measures = true}}));
+  const worker_effects out = worker.on(done(3, 100));
+  EXPECT_EQ(only<send_peer>(out).message.data, t(100));
+  EXPECT_EQ(only<send_peer>(out).message.facts, (facts{30, 15})) << "of all three";
+}
+
+// The next round begins after the batches of all steps, and its step is the outer optimizer's.
+TEST(AllreduceOfLocalSteps, TheMeanMovementGoesToTheOuterOptimizer) {
+  allreduce_worker worker = in_local_steps();
+  worker.on(done(1, 0));
+  worker.on(done(2, 100));
+  const worker_effects own = worker.on(chunk(1, 1, 0, {0, 1, 2}, 101, {10, 3}));
+  EXPECT_EQ(own[0], worker_effect(add_up{t(100), {0, 1, 2}, {{t(100), 20. / 30}, {t(101), 10. / 30}}}));
+  const worker_effects out = worker.on(chunk(1, 1, 1, {1, 2, 2}, 102, {30, 13}));
+  EXPECT_EQ(only<take_step>(out), (take_step{{.epoch = e(1), .ver = v(1), .step = outer, .workers = 2}, {t(100), 1}}));
+  EXPECT_EQ(only<send_push>(out).push.samples, 30);
+  EXPECT_EQ(only<send_push>(out).push.compute, 6);
+  EXPECT_EQ(only<local_step>(out), (local_step{.gradient = cut(3, 40, 0, 2), .from_common = true}));
+}
+
+TEST(AllreduceOfLocalSteps, ElsewhereAMovementGoesByItsShareOfAllBatches) {
+  allreduce_worker worker = in_local_steps(algorithm::ring);
+  worker.on(done(1, 0, 7));
+  EXPECT_EQ(worker.on(done(2, 100, 10))[0], worker_effect(add_up{t(100), {}, {{t(100), 17. / 40}}}));
+}
+
+TEST(AllreduceOfLocalSteps, OneStepThatIsNotFiniteMakesAVersionWithoutAStep) {
+  allreduce_worker worker = in_local_steps();
+  worker.on(computed{.step = 1, .samples = 10, .finite = false});
+  EXPECT_FALSE(only<send_peer>(worker.on(done(2, 100))).message.facts.finite);
+}
+
+TEST(AllreduceOfLocalSteps, ANewPlanBeginsTheRoundAgainAtTheVersion) {
+  allreduce_worker worker = in_local_steps();
+  worker.on(done(1, 0));
+  worker.on(plan_of(2, {0, 1, 3}));
+  worker.on(standing(1, 2, 0));
+  EXPECT_EQ(count<local_step>(worker.on(standing(3, 2, std::nullopt))), 0U) << "the old one is still being computed";
+  EXPECT_EQ(worker.on(done(2, 100)),
+            (worker_effects{discard{t(100)}, local_step{.gradient = cut(3, 0, 0, 3), .from_common = true}}));
 }
 
 // -- a death
@@ -322,6 +402,24 @@ TEST(AllreduceJobs, DirectMakesTheBitsOfSync) {
     seen sync, direct;
     EXPECT_EQ(trained(job_of("sync", workers), sync), trained(job_of("allreduce", workers, "direct"), direct)) << workers;
   }
+}
+
+TEST(AllreduceJobs, DirectMakesTheBitsOfLocal) {
+  for (const std::uint32_t workers : {1U, 2U, 3U, 7U})
+    for (const std::string rule : {"average", "momentum", "nesterov"}) {
+      seen centre, direct, ring;
+      auto local = job_of("local", workers), own = job_of("allreduce", workers, "direct");
+      for (sim::options* each : {&local, &own}) {
+        each->protocol.parameters["steps"] = std::int64_t{3};
+        each->protocol.parameters["outer"] = rule;
+      }
+      const auto expected = trained(local, centre);
+      EXPECT_EQ(expected, trained(own, direct)) << workers << ", " << rule;
+      own.protocol.parameters["algorithm"] = std::string{"ring"};
+      const auto near = trained(own, ring);
+      for (std::size_t i = 0; i < near.size(); ++i)
+        ASSERT_NEAR(near[i], expected[i], 1e-9) << workers << ", " << rule;
+    }
 }
 
 TEST(AllreduceJobs, AnyAlgorithmMakesTheSameStepsAndSendsWhatItsFormulaSays) {

@@ -237,8 +237,8 @@ MUTANTS = [
     ("parameters.hpp", "return static_cast<double>(*whole);", "return std::get<T>(default_for(spec));", "a whole number is no number"),
     ("backup_workers.hpp", "return k > workers ?", "return k > workers + 1 ?", "k > n is accepted"),
     ("admm.cpp", "return s > workers ?", "return s > workers + 1 ?", "S > n is accepted"),
-    ("local_sgd.hpp", "out.outer.nesterov ? 0.7 : 1", "1", "DiLoCo's outer rate"),
-    ("local_sgd.hpp", "averages(spec) ? 0 : momentum.of(spec)", "momentum.of(spec)", "an average with momentum"),
+    ("outer_step.hpp", "out.nesterov ? 0.7 : 1", "1", "DiLoCo's outer rate"),
+    ("outer_step.hpp", "averages(spec) ? 0 : momentum.of(spec)", "momentum.of(spec)", "an average with momentum"),
     ("protocol.hpp", "std::make_unique<gradient_task>(true)", "std::make_unique<gradient_task>()", "async cuts its slices"),
     ("local_sgd.hpp", "integer_parameter(\"steps\", 10, 1, \"H:", "integer_parameter(\"steps\", 10, 0, \"H:", "H = 0 is accepted"),
 

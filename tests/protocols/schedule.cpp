@@ -32,8 +32,13 @@ void draw_parameters(options& job, random_stream& draw) {
     parameters["max_misses"] = up_to(3);
   if (name == "gossip")
     parameters["peers"] = 1 + up_to(std::max(workers, 2U) - 2);
-  if (name == "allreduce")
+  if (name == "allreduce") {
     parameters["algorithm"] = std::string{std::array{"auto", "direct", "ring", "halving", "tree"}.at(draw.below(5))};
+    if (draw.hit(0.4)) {
+      parameters["steps"] = 2 + up_to(2);
+      parameters["outer"] = std::string{draw.hit(0.5) ? "nesterov" : "average"};
+    }
+  }
   if (name == "ssp")
     parameters["bound"] = up_to(4);
   if (name == "local" || name == "easgd" || name == "admm")

@@ -43,16 +43,17 @@ void shard_step::begin(const protocols::close& round) {
     clip_ = round.compensate.lambda != 0 ? 1 : protocols::clip_factor(spec_.clip_norm, how.squares);
   } else if (how.method == kind::outer) {
     if (!outer_)
-      begin_outer(how.lr, how.momentum, how.nesterov);
+      begin_outer(how);
     outer_->begin_step(how.lr);
   }
 }
 
-void shard_step::begin_outer(double lr, double momentum, bool nesterov) {
-  outer_momentum_ = momentum;
-  outer_nesterov_ = nesterov;
-  outer_ = std::make_unique<optimizer>(optimizer_spec{.name = "sgd", .lr = lr, .momentum = momentum, .nesterov = nesterov},
-                                       queue_, count_, unscaled(ranges_));
+void shard_step::begin_outer(const protocols::step_rule& how) {
+  outer_momentum_ = how.momentum;
+  outer_nesterov_ = how.nesterov;
+  outer_ =
+      std::make_unique<optimizer>(optimizer_spec{.name = "sgd", .lr = how.lr, .momentum = how.momentum, .nesterov = how.nesterov},
+                                  queue_, count_, unscaled(ranges_));
   restore(from_, queue_, outer_buffers());
 }
 
@@ -71,7 +72,7 @@ void shard_step::take(const std::vector<double>& memory) {
   if (memory[1] >= 0)
     last_ = static_cast<protocols::step_rule::kind>(memory[1]);
   if (memory.size() >= 4 && !outer_)
-    begin_outer(0, memory[2], memory[3] != 0);
+    begin_outer({.lr = 0, .momentum = memory[2], .nesterov = memory[3] != 0});
 }
 
 named_buffers shard_step::outer_buffers() const {

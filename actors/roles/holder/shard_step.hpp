@@ -24,6 +24,9 @@ public:
   shard_step(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count, std::int64_t data_size,
              std::vector<update_range> ranges = {});
 
+  /// Its steps will be on differences, as this rule says: what they keep is there from now on. To be called before the first
+  /// step.
+  void begin_outer(const protocols::step_rule& how);
   /// Begins the step that `round` describes. After a step of another kind, momentum starts from zero. The optimizer's gradient is
   /// clipped by `round.step.squares`, unless it was when it was compensated.
   void begin(const protocols::close& round);
@@ -49,7 +52,6 @@ private:
   named_buffers outer_buffers() const;
   void apply_linear(const std::vector<kernels::term>& terms, const protocols::step_rule& how, const float* p, float* p_out,
                     flat_range part);
-  void begin_outer(double lr, double momentum, bool nesterov);
 
   optimizer_spec spec_;
   kernels::backend& queue_;

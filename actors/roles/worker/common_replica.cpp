@@ -23,11 +23,16 @@ std::size_t bytes_of(std::int64_t floats) {
 
 } // namespace
 
+using step_kind = protocols::step_rule::kind;
+
 common_replica::common_replica(std::shared_ptr<kernels::backend> queue, const optimizer_spec& spec, std::int64_t floats,
-                               std::int64_t data_size, std::vector<update_range> ranges)
-    : queue_(std::move(queue)), clip_norm_(spec.clip_norm), floats_(floats),
-      step_(spec, *queue_, floats, data_size, std::move(ranges)) {
+                               std::int64_t data_size, std::vector<update_range> ranges, const protocols::step_rule& steps_by)
+    : queue_(std::move(queue)), clip_norm_(steps_by.method == step_kind::optimizer ? spec.clip_norm : 0), floats_(floats),
+      step_(steps_by.method == step_kind::optimizer ? spec : optimizer_spec{.momentum = 0}, *queue_, floats, data_size,
+            std::move(ranges)) {
   TROUPE_ASSERT(queue_->on_host());
+  if (steps_by.method == step_kind::outer) // a state has as many floats before the first step as after
+    step_.begin_outer(steps_by);
 }
 
 flat_range common_replica::where(const protocols::segment_range& part) const {
@@ -112,7 +117,7 @@ void common_replica::take_state(const kernels::buffer& from) {
     get(block.data(), bytes_of(floats_));
   std::vector<double> memory(bytes_of(memory_floats) / sizeof(double));
   get(memory.data(), bytes_of(memory_floats));
-  memory.resize(2); // steps by the job's optimizer remember no more
+  memory.resize(step_.memory().size()); // their steps are of one kind
   step_.take(memory);
 }
 

@@ -21,9 +21,9 @@ namespace troupe::actors {
 /// holders is never written, so tensors that were handed out do not change. One thread; everything has run when a call returns.
 class common_replica {
 public:
-  /// `queue`: on the host. `data_size`, `ranges`: as in shard_step.
+  /// `queue`: on the host. `data_size`, `ranges`: as in shard_step. `steps_by`: all of its steps are of this kind.
   common_replica(std::shared_ptr<kernels::backend> queue, const optimizer_spec& spec, std::int64_t floats, std::int64_t data_size,
-                 std::vector<update_range> ranges);
+                 std::vector<update_range> ranges, const protocols::step_rule& steps_by = {});
 
   void begin(kernels::buffer parameters) { parameters_ = std::move(parameters); }
   const kernels::buffer& parameters() const { return parameters_; } ///< none before it has begun
@@ -35,7 +35,7 @@ public:
   kernels::buffer zeros() const;
   /// In `to`, a flat array, these segments become the sum of terms: of chunks of just these segments, or of what is in place.
   void add_up(const kernels::buffer& to, const protocols::segment_range& part, const protocols::operands<kernels::buffer>& sum);
-  /// The next version, at this sum times `weight`. If gradients are clipped, the sum is measured first.
+  /// The next version, at this sum times `weight`. If it is a gradient, and gradients are clipped, it is measured first.
   void take_step(protocols::close round, const kernels::buffer& sum, double weight);
   /// All of it in one block: parameters, the optimizer's buffers, and its memory. Not before it has begun.
   kernels::buffer state() const;

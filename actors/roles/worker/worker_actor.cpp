@@ -24,7 +24,7 @@ worker_state::worker_state(measured_pointer<worker_actor> self, worker_setup set
                                    }),
       step_over_(timers_, [this] { finish_step(); }),
       crash_(timers_, [this] { self_->quit(failure("[[inject.fault]] says so")); }),
-      to_peers_(setup_.inject.link, clock_, timers_), track_(setup_.trace, setup_.self) {
+      to_peers_(setup_.inject.link, clock_, timers_, setup_.device, setup_.device_compute), track_(setup_.trace, setup_.self) {
   if (!setup_.meter)
     setup_.meter = std::make_shared<worker_meter>();
   activity_.enter("waits for a plan");
@@ -62,7 +62,7 @@ worker_actor::behavior_type worker_state::make_behavior() {
   return {
       [parameters](const wire::params_part& head, const kernels::buffer& payload) { parameters(head, payload); },
       [replica](const wire::peer_part& head, const kernels::buffer& payload) { replica(head, payload); },
-      [this](const peers_ptr& peers) { peers_ = peers; },
+      [this](const peers_ptr& peers) { to_peers_.introduce(peers_ = peers); },
       [this](const inspect_query&) { return report(); },
       [this](const operator_pause& msg) { handle_pause(self_, msg, [this] { return report(); }); },
       [this](const protocols::plan& msg) { on(msg); },
@@ -163,6 +163,11 @@ void worker_state::begin(const protocols::compute& request, const protocols::pla
     partitions_.find(setup_.net->layout(), setup_.targets);
   }
   step_.request = request;
+  if (own != nullptr && own->from_common) {
+    anchor_ = setup_.common->parameters();
+    mix({{.tensor = anchor_}});
+  }
+  step_.measures = own != nullptr && own->measures;
   if (!setup_.overlaps || !streams())
     step_.request.stream_as.reset();
   if (own != nullptr) {
@@ -180,12 +185,14 @@ void worker_state::begin(const protocols::compute& request, const protocols::pla
       step_.chunks.push_back({{rows.epoch, begin, end}, part.weight * share});
     }
   }
-  if (step_.chunks.empty()) // a short last batch may leave no rows for this worker: its clock advances anyway
-    bound_.on(protocols::computed{.step = request.step}, setup_.common ? std::optional{setup_.common->zeros()} : std::nullopt);
-  else {
+  if (!step_.chunks.empty()) {
     begun_ns_ = steady_ns();
-    load();
+    return load();
   }
+  // A short last batch may leave no rows for this worker: its clock advances anyway.
+  if (setup_.common && own == nullptr)
+    gradient_ = setup_.common->zeros();
+  answer({.step = request.step});
 }
 
 /// Requests the missing batches one after the other; after the last one the step is computed.
@@ -302,7 +309,22 @@ void worker_state::finish_step() {
   track_.computed(done.step, done.samples, clock_.now());
   if (step_.update && done.finite) // otherwise the replica does not change
     self_->send(setup_.compute, step_request{std::exchange(step_.gradient, {}), *step_.update});
-  bound_.on(done, std::exchange(gradient_, std::nullopt));
+  answer(std::move(done));
+}
+
+void worker_state::answer(protocols::computed done) {
+  if (!std::exchange(step_.measures, false))
+    return bound_.on(std::move(done), std::exchange(gradient_, std::nullopt));
+  using source = protocols::operand<tensor>::source;
+  self_
+      ->request(setup_.compute, caf::infinite,
+                sum_request{{{.tensor = std::exchange(anchor_, {})}, {.from = source::own, .weight = -1}}})
+      .then(
+          [this, done](sum_result& moved) mutable {
+            done.finite = done.finite && moved.finite;
+            bound_.on(std::move(done), std::move(moved.sum));
+          },
+          [this](const caf::error& e) { compute_failed(e); });
 }
 
 /// If it waits for parameters, it waits for the lead, which decides when they are sent.
@@ -368,14 +390,12 @@ void worker_state::send(const protocols::push& push, protocols::operands<tensor>
 void worker_state::send(const protocols::send_peer& effect) {
   using kind = protocols::peer_message::kind;
   if (effect.message.is == kind::standing)
-    return deliver_own({effect.to, effect.message, {0, 0}}, {});
-  if (setup_.common) {
-    const auto data = effect.message.is == kind::state ? setup_.common->state() : setup_.common->parameters();
-    return deliver_own({effect.to, effect.message, {0, static_cast<std::int64_t>(data.bytes() / sizeof(float))}}, data);
-  }
+    return to_peers_.send(effect, {});
+  if (setup_.common)
+    return to_peers_.send(effect, effect.message.is == kind::state ? setup_.common->state() : setup_.common->parameters());
   const bool to_peer = effect.to != protocols::evaluator;
   if (effect.message.weight == 0)
-    return send_own(effect, {});
+    return to_peers_.send(effect, {});
   protocols::operands<tensor> own{{.from = protocols::operand<tensor>::source::own}};
   self_->request(setup_.compute, caf::infinite, sum_request{std::move(own)})
       .then(
@@ -384,7 +404,7 @@ void worker_state::send(const protocols::send_peer& effect) {
               return bound_.give_back(msg);
             if (!result.finite)
               msg.message.weight = 0;
-            send_own(msg, result.sum);
+            to_peers_.send(msg, result.sum);
           },
           [this](const caf::error& e) { compute_failed(e); });
 }
@@ -394,11 +414,7 @@ void worker_state::send_chunk(const protocols::send_peer& effect, const tensor& 
   const auto where = setup_.common->where(effect.message.part);
   wire::peer_part head{effect.to, effect.message, {where.begin, where.end}};
   head.message.data = {};
-  const auto data = setup_.common->cut(of, effect.message.part);
-  if (to_peers_.delays())
-    to_peers_.send(data.bytes(), [this, head, data] { deliver_own(head, data); });
-  else
-    deliver_own(head, data);
+  to_peers_.send(head, setup_.common->cut(of, effect.message.part));
 }
 
 void worker_state::take_step(const protocols::close& round, const tensor& sum, double weight) {
@@ -415,26 +431,6 @@ void worker_state::take_state(protocols::version ver, const tensor& from) {
 void worker_state::refused(const std::string& why) {
   ++refused_;
   activity_.failed("refused " + why);
-}
-
-void worker_state::send_own(const protocols::send_peer& effect, const kernels::buffer& own) {
-  wire::peer_part head{effect.to, effect.message, {0, static_cast<std::int64_t>(own.bytes() / sizeof(float))}};
-  if (effect.to != protocols::evaluator && to_peers_.delays())
-    to_peers_.send(own.bytes(), [this, head, own] { deliver_own(head, own); });
-  else
-    deliver_own(head, own);
-}
-
-void worker_state::deliver_own(const wire::peer_part& head, const kernels::buffer& own) {
-  const auto& to = head.to == protocols::evaluator ? peers_->evaluator : peers_->workers[head.to.value];
-  if (!setup_.device || own.empty())
-    caf::anon_send(to, head, own);
-  else if (auto near = peers_->local_device_workers.find(head.to); near != peers_->local_device_workers.end())
-    caf::anon_send(near->second, head, device_tensor{own, std::string{setup_.device->name()}});
-  else {
-    auto on_host = setup_.device->allocate_host(own.bytes());
-    download(own, on_host, [to, head, on_host] { caf::anon_send(to, head, on_host); });
-  }
 }
 
 void worker_state::download(const kernels::buffer& from, const kernels::buffer& to, std::function<void()> done) {

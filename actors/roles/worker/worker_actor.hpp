@@ -19,7 +19,8 @@
 #include "actors/roles/training_clock.hpp"
 #include "actors/roles/worker/common_replica.hpp"
 #include "actors/roles/worker/partition_slots.hpp"
-#include "actors/roles/worker/push_encoder.hpp"
+#include "actors/roles/worker/peer_sender.hpp"
+#include "actors/roles/codec/push_encoder.hpp"
 #include "actors/roles/worker/worker_meter.hpp"
 #include "kernels/assert.hpp"
 #include "protocols/binding/worker_binding.hpp"
@@ -69,6 +70,7 @@ struct step_chunk {
 struct step_state {
   protocols::compute request;
   std::optional<local_update> update;
+  bool measures = false; ///< its end brings what the worker's own parameters have moved by
   std::vector<step_chunk> chunks;
   bool computing = false;
   protocols::nanoseconds begun = 0;      ///< training time
@@ -114,7 +116,7 @@ public:
   void send(const protocols::push& push, std::optional<tensor> gradient);
   void send(const protocols::push& push, protocols::operands<tensor> sum, bool keep);
   void push_again(std::optional<protocols::holder_id> to);
-  bool reaches(protocols::worker_id who) const { return !peers_->is_behind(who) && !to_peers_.busy(); }
+  bool reaches(protocols::worker_id who) const { return to_peers_.reaches(who); }
   void send(const protocols::send_peer& effect);
   void send_chunk(const protocols::send_peer& effect, const tensor& of);
   tensor add_up(const tensor& to, const protocols::segment_range& part, const protocols::operands<tensor>& sum) {
@@ -139,8 +141,7 @@ private:
   void on_computed(compute_result& result);
   void compute_failed(const caf::error& e);
   void finish_step();
-  void send_own(const protocols::send_peer& effect, const kernels::buffer& own);
-  void deliver_own(const wire::peer_part& head, const kernels::buffer& own);
+  void answer(protocols::computed done);
   void download(const kernels::buffer& from, const kernels::buffer& to, std::function<void()> done);
   void send_push(const protocols::push& push, const kernels::buffer& gradient, bool keep = false);
   void send_parts(const protocols::push& push, const kernels::buffer& gradient, bool keep);
@@ -179,7 +180,7 @@ private:
   training_timers timers_;
   own_timer step_over_; ///< fires when its emulated time has passed
   own_timer crash_;
-  emulated_link to_peers_;
+  peer_sender to_peers_;
   worker_track track_;
   std::set<protocols::holder_id> without_; ///< the aggregators that are gone from `targets`
   partition_slots partitions_;

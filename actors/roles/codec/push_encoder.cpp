@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Encoding the parts of a push.
-#include "actors/roles/worker/push_encoder.hpp"
+#include "actors/roles/codec/push_encoder.hpp"
 
 #include <algorithm>
 
