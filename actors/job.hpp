@@ -78,10 +78,15 @@ struct checkpoint_spec {
 struct codec_spec {
   std::string push = "none"; ///< "none" or one of kernels::form_names; none is fp32
   bool error_feedback = false;
+  std::string params = "none"; ///< likewise, of what shards send
   kernels::form form() const { return kernels::form_named(push).value_or(kernels::form::fp32); }
   bool encodes_pushes() const { return form() != kernels::form::fp32; }
+  kernels::form params_form() const { return kernels::form_named(params).value_or(kernels::form::fp32); }
+  bool encodes_params() const { return params_form() != kernels::form::fp32; }
   /// Shards begin at multiples of so many floats, so that their number changes no block.
-  std::int64_t cut_unit() const { return std::max(flat_alignment, kernels::block_of(form())); }
+  std::int64_t cut_unit() const {
+    return std::max({flat_alignment, kernels::block_of(form()), kernels::block_of(params_form())});
+  }
 };
 
 /// `model.init`: every parameter starts at zero.

@@ -84,6 +84,28 @@ std::string no_codec(const codec_spec& codec, const protocols::protocol& runs) {
   return "";
 }
 
+/// Why the job's parameters cannot travel as codes of differences: of these there is one image for all workers.
+std::optional<job_problem> params_codec_problem(const job& job, const extensions& added) {
+  if (!job.codec.encodes_params())
+    return {};
+  const auto wrong = [&](const std::string& with, const std::string& why) {
+    return job_problem{"codec.params", fmt::format("codec.params = \"{}\" does not go with {}, {}; leave one of them out",
+                                                   job.codec.params, with, why)};
+  };
+  for (const auto& runs : protocols::planned_protocols(job.protocol, added.protocols))
+    if (runs.per_push || runs.decentralized)
+      return wrong(fmt::format("protocol.name = \"{}\"", runs.name),
+                   runs.per_push ? "which answers each push alone, so that no two workers have the same parameters"
+                                 : "whose workers keep the parameters themselves");
+  if (job.checkpoint.enabled())
+    return wrong("checkpoint.dir", "for what workers have of the parameters is in no checkpoint");
+  if (job.cluster.replicas > 1)
+    return wrong(fmt::format("cluster.replicas = {}", job.cluster.replicas), "for a copy does not know what workers have");
+  if (job.compute.shard_device != "cpu")
+    return wrong(fmt::format("compute.shard_device = \"{}\"", job.compute.shard_device), "for shards encode in host memory");
+  return {};
+}
+
 /// Likewise for the whole job, with the key that is wrong.
 std::optional<job_problem> codec_problem(const job& job, const extensions& added) {
   if (!job.codec.encodes_pushes())
@@ -149,6 +171,8 @@ std::vector<job_problem> check_job(const job& job, const extensions& added) {
     wrong.push_back({"cluster.replicas", why});
   if (const std::string why = no_local_rates(job, added); !why.empty())
     wrong.push_back({"optimizer.name", why});
+  if (auto why = params_codec_problem(job, added))
+    wrong.push_back(*std::move(why));
   if (auto why = codec_problem(job, added))
     wrong.push_back(std::move(*why));
   if (auto why = no_common_steps(job, added))

@@ -105,6 +105,8 @@ private:
       if (job_.codec.error_feedback)
         w.items.push_back({"what codes lost", 2 * p_, host}); // and before the last push
     }
+    if (job_.codec.encodes_params())
+      w.items.push_back({"image of the parameters", p_, host});
     if (keeps_.dual)
       w.items.push_back({"dual variable", 2 * p_}); // the old one is read while the new one is written
     if (decentralized_ && !reduces_)
@@ -127,6 +129,9 @@ private:
     s.items.push_back({"parameters", 2 * part}); // the newest version and the one that is being made
     if (job_.cluster.replicas > 1 || sums_)
       s.items.push_back({"sum of a round", part});
+    if (job_.codec.encodes_params())
+      s.items.push_back(
+          {"image that workers have, and its code", part + encoded(job_.codec.params_form()) / job_.cluster.shards});
     if (!keeps_.replica && !reduces_)
       optimizer_of(s, part);
     if (keeps_.outer_momentum && !reduces_)

@@ -8,9 +8,10 @@
 #include <stdexcept>
 
 #include "actors/checkpoint/first_parameters.hpp"
+#include "actors/roles/codec/parameters_image.hpp"
+#include "actors/roles/codec/push_encoder.hpp"
 #include "actors/roles/gradient_norm.hpp"
 #include "actors/roles/holder/shard_step.hpp"
-#include "actors/roles/codec/push_encoder.hpp"
 #include "actors/roles/worker/replica.hpp"
 #include "apps/evaluation.hpp"
 #include "kernels/backend.hpp"
@@ -223,9 +224,16 @@ public:
         step_(shop.job.optimizer, *shop.queue, range.size(), shop.data.train->size(), update_ranges(shop.net.layout(), range)),
         newest_(shop.first.slice(bytes_of(range.begin), bytes_of(range.size()))) {
     step_.resume(shop.source.of_shard(range, shop.allocate()));
+    if (shop.job.codec.encodes_params())
+      image_.emplace(shop.job.codec.params_form(), shop.job.seed, range, std::vector{range}, shop.allocate());
   }
 
   sim::tensor parameters() const override { return wrap(newest_); }
+
+  sim::tensor move_image(protocols::version ver, bool exact) override {
+    image_->move(ver, newest_, exact);
+    return wrap(image_->image());
+  }
 
   void step(std::span<const sim::operand> sum, const protocols::close& how, const sim::tensor& backup) override {
     std::vector<kernels::term> terms;
@@ -263,6 +271,7 @@ private:
   flat_range range_;
   actors::shard_step step_;
   kernels::buffer newest_;
+  std::optional<actors::encoded_parameters> image_; ///< where parameters travel encoded
 };
 
 class model_numerics final : public sim::numerics {
@@ -311,7 +320,9 @@ public:
   }
 
 private:
-  std::vector<flat_range> cuts(std::uint32_t shards) const { return cut_into_shards(shop_.floats, static_cast<int>(shards)); }
+  std::vector<flat_range> cuts(std::uint32_t shards) const {
+    return cut_into_shards(shop_.floats, static_cast<int>(shards), shop_.job.codec.cut_unit());
+  }
 
   workshop shop_;
 };

@@ -246,6 +246,10 @@ config::problems cannot_replay(const config::loaded_job& loaded) {
         {at("protocol.name"), fmt::format("{} {}, so its versions do not follow from lists of gradients; those of {} do",
                                           chosen->name, why, fmt::join(others, ", "))});
   }
+  if (job.codec.encodes_params())
+    wrong.push_back(
+        {at("codec.params"),
+         "gradients are taken at what workers have of the parameters, which goes by who was sent what; leave it out"});
   if (job.protocol.fan_in != 0)
     wrong.push_back({at("protocol.fan_in"), "aggregators sum in another order than one process does; leave it out"});
   for (const auto& [key, device] :

@@ -40,6 +40,7 @@ sim::options simulator_options(const config::loaded_job& loaded, std::int64_t da
   out.measured = measured;
   out.model_bytes = model_bytes;
   out.push_form = job.codec.form();
+  out.params_form = job.codec.params_form();
   out.colocated = job.cluster.where == actors::placement::colocated;
   out.nodes = job.cluster.nodes;
   out.blocks = job.cluster.blocks;

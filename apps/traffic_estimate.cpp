@@ -65,6 +65,7 @@ public:
         count(out_.round.push, node_of(child), node_of(place.self), sum_of(range_of(place.self)));
     }
     for (std::uint32_t shard = 0; shard < job_.cluster.shards; ++shard) {
+      out_.start += whole_once(shard);
       parameters(shard,
                  [this](std::uint32_t from, std::uint32_t to, double bytes) { count(out_.round.params, from, to, bytes); });
       if (node_of({shard}) != places_.evaluator)
@@ -91,9 +92,12 @@ private:
   double sum_of(flat_range range) const {
     return bytes_of(range) + frames_of(range) * head_bytes(wire::partial_part{{}, {}, {}, some});
   }
-  double parameters_of(flat_range range, std::size_t workers) const {
-    const wire::params_part head{std::vector<protocols::worker_id>(workers), {}, {}, some};
-    return bytes_of(range) + frames_of(range) * head_bytes(head);
+  double parameters_of(flat_range range, std::size_t workers, kernels::form form = kernels::form::fp32) const {
+    const wire::params_part head{std::vector<protocols::worker_id>(workers), {}, {}, some, form};
+    double bytes = frames_of(range) * head_bytes(head);
+    for (const auto part : cut_into_partitions(range, job_.exchange.partition_bytes()))
+      bytes += static_cast<double>(kernels::encoded_bytes(form, {part.begin, part.size()}));
+    return bytes;
   }
   static double chunk_of(flat_range range) {
     const wire::peer_part head{{}, {.is = protocols::peer_message::kind::chunk}, some};
@@ -122,7 +126,18 @@ private:
       ++workers[worker.node];
     for (const auto& [node, here] : workers)
       for (std::size_t i = per_push_ ? here : 1; i > 0; --i)
-        send(node_of({shard}), node, parameters_of(shards_[shard], per_push_ ? 1 : here));
+        send(node_of({shard}), node, parameters_of(shards_[shard], per_push_ ? 1 : here, job_.codec.params_form()));
+  }
+
+  /// By how much the first sending of a shard, of all its parameters, is larger than those that build on it.
+  double whole_once(std::uint32_t shard) const {
+    double out = 0;
+    if (job_.codec.encodes_params())
+      parameters(shard, [&](std::uint32_t from, std::uint32_t to, double bytes) {
+        const auto here = std::ranges::count(places_.workers, to, &actors::role_place::node);
+        out += from != to ? parameters_of(shards_[shard], static_cast<std::size_t>(here)) - bytes : 0;
+      });
+    return out;
   }
 
   /// Each worker to its peers, any other worker as likely as the next.

@@ -32,7 +32,7 @@ struct node_traffic {
 struct traffic_estimate {
   traffic round;
   std::vector<node_traffic> nodes; ///< of `round`
-  double start = 0;                ///< decentralized: the first parameters
+  double start = 0;                ///< decentralized: the first parameters; those encoded: what the first have more than others
   double evaluation = 0;           ///< of each evaluation
 };
 

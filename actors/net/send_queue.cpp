@@ -20,8 +20,9 @@ constexpr std::size_t unit_bytes = 16 * sizeof(float);
 /// The range of a message that may travel as several, each with a part of it: a receiver joins them by their places. What is
 /// encoded is small, and its scales do not lie beside its elements: it is not cut.
 wire::range* range_of(wire::message& msg) {
-  return std::visit(overloaded{[](wire::push_part& part) { return part.as == kernels::form::fp32 ? &part.where : nullptr; },
-                               [](wire::params_part& part) { return &part.where; },
+  const auto plain = [](auto& part) { return part.as == kernels::form::fp32 ? &part.where : nullptr; };
+  return std::visit(overloaded{[&](wire::push_part& part) { return plain(part); },
+                               [&](wire::params_part& part) { return plain(part); },
                                [](wire::partial_part& part) { return &part.where; },
                                [](wire::peer_part& part) { return &part.where; }, [](auto&) -> wire::range* { return nullptr; }},
                     msg);

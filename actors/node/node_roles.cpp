@@ -70,6 +70,8 @@ worker_setup working(const job& what, const protocols::protocol& runs, protocols
   out.overlaps = what.exchange.overlap;
   if (what.codec.encodes_pushes())
     out.encoder = std::make_shared<push_encoder>(what.codec, self.worker, what.seed, floats, allocate);
+  if (what.codec.encodes_params())
+    out.decoder = std::make_shared<decoded_parameters>(what.codec.params_form(), floats);
   out.keeps_momentum = what.checkpoint.enabled() && workers_keep_momentum(what, runs);
   return out;
 }
@@ -120,7 +122,7 @@ protocols::holder_place place_of(const std::vector<protocols::holder_place>& tre
 }
 
 shard_setup sharding(const job& what, const protocols::protocol& runs, const protocols::holder_place& place, flat_range range,
-                     const parameter_layout& layout) {
+                     const parameter_layout& layout, const push_encoder::allocate_fn& allocate) {
   shard_setup out;
   out.place = place;
   out.range = range;
@@ -132,6 +134,8 @@ shard_setup sharding(const job& what, const protocols::protocol& runs, const pro
   out.checkpoints = what.checkpoint.dir;
   out.ranges = update_ranges(layout, range);
   out.link = what.inject.link;
+  if (what.codec.encodes_params())
+    out.codec.emplace(what.codec.params_form(), what.seed, range, out.partitions, allocate);
   return out;
 }
 
@@ -272,7 +276,7 @@ void node_job::spawn_holder(const role_place& where, const first_parameters& sou
   if (place.is_shard) {
     if (!first)
       first = source.flat(allocate);
-    auto setup = sharding(job_, protocol_, place, range, net_->layout());
+    auto setup = sharding(job_, protocol_, place, range, net_->layout(), allocate);
     setup.initial = first.slice(to_bytes(range.begin), to_bytes(range.size()));
     setup.queue = queue;
     setup.data_size = loaded_.data.train->size();

@@ -141,6 +141,8 @@ kernels::buffer lane_router::place(net::node_id from, const wire::message& head,
       overloaded{
           // The first that is here has room for all of them.
           [this](const wire::params_part& m) -> kernels::buffer {
+            if (m.as != kernels::form::fp32)
+              return {};
             for (const auto to : m.to)
               if (const auto role = find(to); role.receive_buffers)
                 return role.receive_buffers->place(m.params.key, flat(m.where));

@@ -192,6 +192,9 @@ void add_codec(key_list& keys) {
       "that the mean is right; onebit: the mean of those with its sign");
   TROUPE_KEY(s, "error_feedback", boolean{}, job.codec.error_feedback,
              "what a push loses is added to the worker's next; default: true with int4 and onebit");
+  TROUPE_KEY(s, "params", forms, job.codec.params,
+             "what becomes of parameters on their way to workers: the code of what they differ by from those that workers have; "
+             "what it loses is in the next difference");
 }
 
 void add_ends(key_list& keys) {

@@ -67,7 +67,8 @@ struct options {
   inject_spec inject{};
   calibration measured{};
   std::uint64_t model_bytes = 0;
-  kernels::form push_form = kernels::form::fp32; ///< of pushes; sums of pushes are fp32
+  kernels::form push_form = kernels::form::fp32;   ///< of pushes; sums of pushes are fp32
+  kernels::form params_form = kernels::form::fp32; ///< of parameters, but for those that are sent whole
   /// Every worker, shard, backup and aggregator has a host of its own. Colocated: `nodes` hosts (0: one for each worker) that
   /// share the shards, backups and workers; an aggregator is with its first worker.
   bool colocated = false;

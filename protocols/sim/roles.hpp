@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "protocols/binding/holder_binding.hpp"
+#include "protocols/binding/image_course.hpp"
 #include "protocols/binding/replica_collection.hpp"
 #include "protocols/binding/worker_binding.hpp"
 #include "protocols/coordinator.hpp"
@@ -162,6 +163,8 @@ struct cluster::holder_role {
   training_timers timers; ///< the lead's
   holder_binding<holder_role> bound;
   std::unique_ptr<shard_numerics> maths{};
+  image_course image{}; ///< where parameters travel encoded
+  sim::tensor image_now{};
   bool joins = false; ///< it is a backup, and catches up
   std::map<std::uint32_t, std::unique_ptr<shard_numerics>> pieces{};
   nanoseconds free_at = 0; ///< when the last step that it began is made
@@ -169,7 +172,7 @@ struct cluster::holder_role {
 private:
   endpoint self() const { return {endpoint::role::holder, place.self.value}; }
   endpoint lead_here() const { return {endpoint::role::lead, place.self.value}; }
-  void send_parameters(const std::vector<worker_id>& to, const params& head);
+  void send_parameters(const std::vector<worker_id>& to, const params_envelope& part, std::uint64_t bytes);
   std::vector<shard_numerics*> steps_of() const;
 };
 

@@ -102,9 +102,8 @@ void cluster::holder_role::apply(const close& round, const operands<tensor>& sum
   }
   for (listener* each : in.listeners_)
     each->made(place.backup_of.value_or(place.self), round.ver, made);
-  send_parameters(
-      round.send_to,
-      {.epoch = round.send_epoch, .ver = round.ver, .key = round.key, .position = round.position, .period = round.period});
+  if (!round.send_to.empty())
+    serve({round.send_epoch, round.ver, round.key, round.send_to, round.position, round.period});
 }
 
 void cluster::holder_role::forward(const partial& head, const std::optional<tensor>& sum, const std::vector<holder_id>& parents) {
@@ -200,13 +199,23 @@ void cluster::holder_role::tell_coordinator(const caught_up& msg) {
 }
 
 void cluster::holder_role::serve(const send_order& order) {
-  send_parameters(order.to, head_of(order));
+  const std::uint64_t whole = in.options_.model_bytes / in.options_.job.shards;
+  if (in.options_.params_form == kernels::form::fp32)
+    return send_parameters(order.to, {place.self, head_of(order), maths->parameters()}, whole);
+  if (std::ranges::count(order.to, evaluator) > 0)
+    send_parameters({evaluator}, {place.self, head_of(order), maths->parameters()}, 0);
+  const auto step = image.on(order);
+  if (step.moves)
+    image_now = maths->move_image(order.ver, step.exact);
+  const auto floats = static_cast<std::int64_t>(whole / sizeof(float));
+  for (const auto& each : step.sendings)
+    send_parameters(each.to, {place.self, head_of(order), image_now},
+                    each.base ? kernels::encoded_bytes(in.options_.params_form, {0, floats}) : whole);
 }
 
-void cluster::holder_role::send_parameters(const std::vector<worker_id>& to, const params& head) {
+void cluster::holder_role::send_parameters(const std::vector<worker_id>& to, const params_envelope& part, std::uint64_t bytes) {
   if (to.empty())
     return;
-  const params_envelope part{place.self, head, maths->parameters()};
   const nanoseconds ready = std::max(in.now_, free_at);
   std::vector<std::vector<worker_id>> hosts; // in the order of their first workers
   std::map<host_id, std::size_t> numbers;
@@ -221,8 +230,7 @@ void cluster::holder_role::send_parameters(const std::vector<worker_id>& to, con
     hosts[number->second].push_back(who);
   }
   for (const auto& workers : hosts)
-    in.send(self(), {role::worker, workers.front().value}, part, in.options_.model_bytes / in.options_.job.shards, ready,
-            {workers.begin() + 1, workers.end()});
+    in.send(self(), {role::worker, workers.front().value}, part, bytes, ready, {workers.begin() + 1, workers.end()});
 }
 
 void cluster::holder_role::tells_itself(const arrival& msg) {

@@ -67,16 +67,20 @@ fault check(const step_rule& s) {
                   finite("threshold", s.threshold));
 }
 
+fault check(kernels::form as) {
+  if (static_cast<std::size_t>(as) >= kernels::form_names.size())
+    return fmt::format("elements of the unknown form {}; there are {}", static_cast<unsigned>(as), kernels::form_names.size());
+  return {};
+}
+
 fault check(const push_part& m) {
-  if (static_cast<std::size_t>(m.as) >= kernels::form_names.size())
-    return fmt::format("elements of the unknown form {}; there are {}", static_cast<unsigned>(m.as), kernels::form_names.size());
-  return check(m.where);
+  return first_of(check(m.as), check(m.where));
 }
 fault check(const push_end& m) {
   return check(m.push);
 }
 fault check(const params_part& m) {
-  return first_of(check(m.where), few("workers to deliver to", m.to.size()),
+  return first_of(check(m.as), check(m.where), few("workers to deliver to", m.to.size()),
                   at_least("number of workers to deliver to", std::ssize(m.to), 1), at_least("period", m.params.period, 1));
 }
 fault check(const partial_part& m) {

@@ -92,7 +92,7 @@ std::size_t payload_bytes(const message& msg) {
         if constexpr (std::is_same_v<Message, partial_part>)
           if (m.empty)
             return 0;
-        if constexpr (std::is_same_v<Message, push_part>)
+        if constexpr (requires { m.as; })
           return kernels::encoded_bytes(m.as, m.where.elements());
         else if constexpr (requires { m.where; })
           return static_cast<std::size_t>(m.where.end - m.where.begin) * sizeof(float);

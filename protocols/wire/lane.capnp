@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The lane protocol, version 7: what two nodes of one job say to each other at every step.
+# The lane protocol, version 8: what two nodes of one job say to each other at every step.
 
 @0xc53f636cbd0941bc;
 
@@ -21,12 +21,12 @@ $Cxx.namespace("troupe::protocols::wire::schema");
 #   2. Segment 0 (the head) holds everything but the payload's bytes, in at most 8192 words.
 #   3. Segment 1 holds the payload's bytes and nothing else: no landing pad either (the far pointer is a double one, whose
 #      pad is in segment 0). `Frame.payload` covers the segment exactly.
-#   4. The size of the payload follows from the message: four bytes for each element of its Range, or as many as a PushPart's
-#      form takes for it (kernels/form.hpp). It is also what the segment table says; a frame in which the two differ is refused.
+#   4. The size of the payload follows from the message: four bytes for each element of its Range, or as many as the form of a
+#      PushPart or ParamsPart takes for it (kernels/form.hpp). It is also what the segment table says; a frame in which the two differ is refused.
 #   5. In an encoded payload, the scales and means of its blocks are finite. They come first; then come the elements, then zeros
 #      up to a multiple of 8 bytes.
 #
-# Payload elements are IEEE 754 binary32, little-endian, but for those of a PushPart's form.
+# Payload elements are IEEE 754 binary32, little-endian, but for those of another form.
 #
 # Opening. The node with the lower id dials. It sends `hello` at once; the other end looks at it and answers with its own
 # `hello`, which opens the connection, or with `bye`, which says why not. Until then neither sends anything else, and a head
@@ -52,7 +52,7 @@ $Cxx.namespace("troupe::protocols::wire::schema");
 const magic :UInt64 = 0x454e414c45505254;
 # "TRPELANE" in the order of the bytes on the wire.
 
-const version :UInt16 = 7;
+const version :UInt16 = 8;
 
 struct Frame {
   union {
@@ -196,6 +196,8 @@ struct ParamsPart {
   period @6 :UInt32;   # local steps to make with them; 1 or more
   key @7 :UInt64;      # the same in all parts of one sending: its number, or the clock of the push that is answered
   marked @8 :UInt64;   # the newest version of a checkpoint
+  form @9 :UInt8;      # as in PushPart; but for fp32 it is the code of a difference
+  base @10 :UInt64;    # to the parameters that these workers were sent of this version
 }
 
 struct PartialPart {

@@ -35,13 +35,16 @@ struct push_end {
   std::uint32_t parts = 0;
   friend bool operator==(const push_end&, const push_end&) = default;
 };
-/// One partition of new parameters; the payload is the range's floats. Complete once the whole flat array has come. It names all
-/// workers of the node that are sent this version in the same way, and travels once.
+/// One partition of new parameters; the payload is the range's floats, or the code of what they differ by from those of the
+/// version `base`. Complete once the whole flat array has come. It names all workers of the node that are sent this version in
+/// the same way, and travels once.
 struct params_part {
   std::vector<worker_id> to; ///< one at least, each once
   holder_id from;
   protocols::params params; ///< `parameters` is 0
   range where;
+  kernels::form as = kernels::form::fp32; ///< otherwise a code
+  version base{};
   friend bool operator==(const params_part&, const params_part&) = default;
 };
 /// One partition of an aggregator's sum, or of a shard's to its backups. `empty`: none of its workers counted; no payload.

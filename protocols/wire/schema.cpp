@@ -159,12 +159,16 @@ void put(schema::ParamsPart::Builder to, const params_part& m) {
   to.setKey(m.params.key);
   to.setMarked(m.params.marked.value);
   put(to.initWhere(), m.where);
+  to.setForm(static_cast<std::uint8_t>(m.as));
+  to.setBase(m.base.value);
 }
 params_part get(schema::ParamsPart::Reader from) {
   return {get(from.getTo()),
           {from.getFrom()},
           {{from.getEpoch()}, {from.getVersion()}, from.getKey(), from.getPosition(), from.getPeriod(), {from.getMarked()}, {}},
-          get(from.getWhere())};
+          get(from.getWhere()),
+          static_cast<kernels::form>(from.getForm()),
+          {from.getBase()}};
 }
 
 void put(schema::PartialPart::Builder to, const partial_part& m) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What pushes in fewer bits cost in accuracy on MNIST, and what they save at the socket. By hand: it takes a quarter of an hour.
+"""What pushes and parameters in fewer bits cost in accuracy on MNIST, and what they save at the socket. By hand: it takes a quarter of
+an hour.
 
 usage: codecs_bench.py TROUPE FOLDER [SEEDS]; FOLDER has MNIST's four files
 """
@@ -38,6 +39,9 @@ CODECS = {
     "int4, no feedback": ["codec.push=int4", "codec.error_feedback=false"],
     "onebit": ["codec.push=onebit"],
     "onebit, no feedback": ["codec.push=onebit", "codec.error_feedback=false"],
+    "int8 both ways": ["codec.push=int8", "codec.params=int8"],
+    "int4 both ways": ["codec.push=int4", "codec.params=int4"],
+    "onebit both ways": ["codec.push=onebit", "codec.params=onebit"],
 }
 
 
@@ -55,11 +59,12 @@ def main():
         plain = None
         for name, sets in CODECS.items():
             results = [result_of(troupe, str(job), seed, sets) for seed in range(1, seeds + 1)]
-            pushed = results[0]["bytes_push"]
-            plain = plain or pushed
+            pushed, answered = results[0]["bytes_push"], results[0]["bytes_params"]
+            plain = plain or (pushed, answered)
             accuracies = [100 * each["test_accuracy"] for each in results]
             print(f"{name:20} {statistics.mean(accuracies):6.2f} % ({min(accuracies):.2f} to {max(accuracies):.2f}), "
-                  f"{pushed / 1e6:7.1f} MB pushed, 1 / {plain / pushed:.2f}, {statistics.mean(each['seconds'] for each in results):.1f} s", flush=True)
+                  f"{pushed / 1e6:7.1f} MB pushed, 1 / {plain[0] / pushed:.2f}, {answered / 1e6:7.1f} MB of parameters, 1 / {plain[1] / answered:.2f}, "
+                  f"{statistics.mean(each['seconds'] for each in results):.1f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pushes in fewer bits: the same weights wherever the roles are, and in the simulator.
+"""Pushes and parameters in fewer bits: the same weights wherever the roles are, and in the simulator.
 
 usage: codecs_test.py TROUPE [unittest arguments]
 """
@@ -87,6 +87,54 @@ class Weights(CodecsTest):
             ("onebit", []), ("onebit", ["--set", "codec.error_feedback=false"]), ("int8", ["--set", "codec.error_feedback=true"])))
         self.assertNotEqual(with_it, without)
         self.assertNotEqual(int8, self.encoded("int8")["weights_digest"])
+
+
+class Parameters(CodecsTest):
+    @staticmethod
+    def both(codec):
+        return ["--set", f"codec.push={codec}", "--set", f"codec.params={codec}"]
+
+    def test_placement_does_not_change_the_weights(self):
+        found = {self.run_job(job=JOB)["weights_digest"]}
+        for codec in CODECS:
+            for sets in (["--set", f"codec.params={codec}"], self.both(codec)):
+                with self.subTest(" ".join(sets)):
+                    digests = {name: self.run_job(*sets, *placement, job=JOB)["weights_digest"] for name, placement in PLACEMENTS.items()}
+                    self.assert_one(digests)
+                    found.add(digests["two"])
+        self.assertEqual(len(found), 1 + 2 * len(CODECS), "each codec rounds in its own way")
+
+    def test_nor_where_a_worker_steps_by_itself_sums_travel_or_a_node_has_an_aggregator(self):
+        for sets in (["--set", "protocol.name=local", "--set", "protocol.steps=3"], ["--set", "protocol.fan_in=2"],
+                     ["--set", "optimizer.clip_norm=0.5"], ["--set", "protocol.name=coded"]):
+            with self.subTest(" ".join(sets)):
+                self.assert_one({name: self.run_job("--set", "codec.params=int4", *sets, *PLACEMENTS[name], job=JOB)["weights_digest"]
+                                 for name in ("two", "three shards", "colocated")})
+
+    def test_every_protocol_of_rounds_learns(self):
+        straggler = ["--set", "inject.step_ms=2", "--straggler", "prob=0.2,factor=6"]  # who misses rounds is given all of them
+        for protocol in ("sync", "backup", "deadline", "coded", "local", "adacomm", "admm"):
+            with self.subTest(protocol):
+                result = self.run_job("--nodes", "2", "--set", f"protocol.name={protocol}", "--set", "stop.steps=300", "--set", "codec.params=int8",
+                                      *straggler, job=JOB)
+                self.assertGreater(result["test_accuracy"], 0.2, result)
+
+    def test_a_simulation_computes_what_a_run_does(self):
+        for codec in CODECS:
+            for shards in (1, 3):
+                with self.subTest(codec, shards=shards):
+                    sets = [*self.both(codec), "--set", f"cluster.shards={shards}"]
+                    ran, simulated = self.run_job(*sets, "--nodes", "2", job=JOB), self.simulated(*sets)
+                    for key in ("steps", "train_loss", "test_loss"):
+                        self.assertEqual(ran[key], simulated[key], key)
+
+    def test_a_worker_that_dies_comes_back_with_nothing_and_is_given_all(self):
+        for codec in ("int8", "onebit"):
+            with self.subTest(codec):
+                result = self.run_job(*self.both(codec), "--nodes", "3", "--set", "inject.step_ms=5", "--set", "stop.steps=200", "--set",
+                                      "cluster.shards=2", "--fault", "crash=worker:1,at_s=0.3", job=JOB)
+                self.assertEqual(result["steps"], 200)
+                self.assertGreater(result["test_accuracy"], 0.2, result)
 
 
 class Simulated(CodecsTest):

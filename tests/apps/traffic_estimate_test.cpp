@@ -54,6 +54,17 @@ TEST(TrafficEstimate, APushHasTheBytesOfItsForm) {
   EXPECT_NEAR(estimate(job).round.push, model, heads);
 }
 
+TEST(TrafficEstimate, ParametersHaveTheBytesOfTheirFormButForTheFirst) {
+  auto job = job_of({.nodes = 2, .workers = 8});
+  for (const auto& [form, bytes] : {std::pair{"fp16", 2.0}, {"int8", 1 + 4.0 / 256}, {"onebit", 0.125 + 8.0 / 512}}) {
+    job.codec.params = form;
+    const auto found = estimate(job);
+    EXPECT_NEAR(found.round.params, floats * bytes, heads) << form;
+    EXPECT_NEAR(found.start, model - floats * bytes, heads) << form;
+    EXPECT_NEAR(found.round.push, 8 * model, 8 * heads);
+  }
+}
+
 TEST(TrafficEstimate, WithAnAggregatorOnEachNodeASumGoesUpInstead) {
   const auto job = job_of({.nodes = 2, .workers = 8}, "sync", protocols::fan_in_of_nodes);
   EXPECT_NEAR(estimate(job).round.all(), 2 * model, 2 * heads);

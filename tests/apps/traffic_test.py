@@ -92,6 +92,18 @@ class Bytes(TrafficTest):
                     plain, few = (self.expected([*PLACEMENTS[placement], "--set", "stop.steps=20", *sets])["push_bytes"] for sets in ([], encoded))
                     self.assertGreater(plain / few, least if placement == "one node of workers" else 0.99 * least, "heads, of two shards twice")
         self.expect_what_check_says("sync", "two", 20, "--set", "codec.push=int8", "--set", "protocol.fan_in=2")
+
+    def test_parameters_in_fewer_bits(self):
+        for placement in PLACEMENTS:
+            for codec, least in (("fp16", 1.99), ("int8", 3.9), ("int4", 7.5), ("onebit", 28)):
+                with self.subTest(codec=codec, placement=placement):
+                    encoded = ["--set", f"codec.params={codec}"]
+                    self.expect_what_check_says("sync", placement, 20, *encoded)
+                    plain, few = (self.expected([*PLACEMENTS[placement], "--set", "stop.steps=20", *sets])["params_bytes"] for sets in ([], encoded))
+                    self.assertGreater(plain / few, least if placement == "one node of workers" else 0.99 * least, "heads, of two shards twice")
+        self.expect_what_check_says("sync", "two", 20, "--set", "codec.push=onebit", "--set", "codec.params=int8", "--set", "protocol.fan_in=node")
+
+    def test_answers_in_fewer_bits(self):
         self.expect_what_check_says("async", "one node of workers", 400, "--set", "codec.push=int4")
 
     def test_backups_of_shards(self):

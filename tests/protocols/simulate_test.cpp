@@ -94,6 +94,17 @@ TEST(Simulate, AnEncodedPushTakesTheBytesOfItsForm) {
   EXPECT_EQ(out.virtual_time, 3 * (1 + 1 + 10) * ms + 3 * (4096 + 1040) * ms / 1000);
 }
 
+// The first parameters are whole; what builds on them is a code.
+TEST(Simulate, EncodedParametersTakeTheBytesOfTheirFormButForTheFirst) {
+  options job = job_of("sync", 1, 3);
+  job.model_bytes = 4096;
+  job.params_form = kernels::form::int8;
+  job.inject.link.mbit = 8;
+  const result out = run(job);
+  EXPECT_EQ(out.bytes, 4096u + 2 * 1040u + 3 * 4096u);
+  EXPECT_EQ(out.virtual_time, 3 * (1 + 1 + 10) * ms + (4096 + 2 * 1040 + 3 * 4096) * ms / 1000);
+}
+
 // Both pushes share the server's link, both sets of parameters do: 2 ms instead of 1 each.
 TEST(Simulate, HostsShareTheServersLink) {
   options job = job_of("sync", 2, 3);

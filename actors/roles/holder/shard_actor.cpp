@@ -17,26 +17,6 @@ namespace troupe::actors {
 
 namespace {
 
-wire::params_part head_of(const protocols::send_order& order, protocols::holder_id from, wire::range where,
-                          protocols::version marked, std::vector<protocols::worker_id> to) {
-  return {std::move(to), from, {order.epoch, order.ver, order.key, order.position, order.period, marked, {}}, where};
-}
-
-/// By host of an emulated link: the workers of a node's block together, all others alone.
-std::vector<std::vector<protocols::worker_id>> hosts_of(const std::vector<protocols::worker_id>& to,
-                                                        const std::optional<protocols::tree_shape>& tree) {
-  std::vector<std::vector<protocols::worker_id>> out;
-  std::map<std::uint32_t, std::size_t> known; // by block
-  for (const auto who : to) {
-    const auto block = tree ? protocols::block_of(tree->blocks, who) : std::nullopt;
-    const auto at = block ? known.try_emplace(*block, out.size()).first->second : out.size();
-    if (at == out.size())
-      out.emplace_back();
-    out[at].push_back(who);
-  }
-  return out;
-}
-
 /// Lists the pushes in it, so that a trace shows where they came from.
 open_span span_of(const tracer_ptr& trace, protocols::holder_id self, const protocols::close& round, std::size_t terms) {
   std::vector<std::int64_t> pushes;
@@ -370,15 +350,17 @@ void shard_state::apply(const protocols::close& round, const protocols::operands
   }
   const protocols::send_order order{round.send_epoch, round.ver, round.key, round.send_to, round.position, round.period};
   // Each partition is sent while the next one is computed; over an emulated link, when all are. A device is faster than its
-  // reports would be: there everything is sent at the end.
+  // reports would be, and a code is of all: there everything is sent at the end.
   const bool device = !setup_.queue->on_host();
-  const bool at_once = !order.to.empty() && !outgoing_.delays() && !device;
+  const bool at_once = !order.to.empty() && !outgoing_.delays() && !device && !setup_.codec;
   for (auto part : copies_.parts_of_a_step()) {
     if (!terms.empty())
       step_.apply(terms, round, newest_.as<const float>(), next.parameters.as<float>(),
                   {part.begin - setup_.range.begin, part.end - setup_.range.begin});
     if (at_once)
-      setup_.queue->notify([peers = peers_, order, piece = cut(next.parameters, part)] { send(*peers, order, piece); });
+      setup_.queue->notify([peers = peers_, order, from = setup_.place.self, piece = cut(next.parameters, part)] {
+        send_part(*peers, order, from, piece);
+      });
   }
   if (!order.to.empty() && !at_once)
     next.then_send.push_back(order);
@@ -394,7 +376,7 @@ kernels::buffer shard_state::place_for(const protocols::close& round) const {
   if (setup_.alone) {
     if (pending_.empty() && nobody_else_holds(newest_, ready_.shares_block_with(newest_) ? 2 : 1))
       return newest_;
-  } else {
+  } else if (!setup_.codec) {
     for (auto to : round.send_to)
       if (auto local = peers_->receive_buffers.find(to); local != peers_->receive_buffers.end())
         if (auto place = local->second->place(round.key, setup_.range))
@@ -527,16 +509,28 @@ void shard_state::serve(const protocols::send_order& order) {
 void shard_state::send_all(protocols::send_order order) {
   if (setup_.per_push) // else an order is for this version, or from before this shard took another one's place
     order.ver = ready_version_;
+  if (!setup_.codec)
+    return to_hosts(order, ready_.bytes(), [this, parameters = ready_](const auto& to) { send_version(to, parameters); });
+  if (const auto own = evaluators_part_of(order))
+    send_version(*own, ready_);
+  for (const auto& sending : setup_.codec->on(order, ready_, marked())) {
+    order.to = sending.to;
+    to_hosts(order, bytes_of(sending.parts),
+             [this, parts = sending.parts](const auto& to) { send_parts(*peers_, to, setup_.place.self, parts); });
+  }
+}
+
+/// To each host of an emulated link, when it is through that; the evaluator does not wait, for training time is paused for it.
+void shard_state::to_hosts(protocols::send_order order, std::size_t bytes,
+                           const std::function<void(const protocols::send_order&)>& deliver) {
   if (!outgoing_.delays())
-    return send_version(order, ready_);
+    return deliver(order);
   for (auto& host : hosts_of(order.to, bound_.machine().place().tree)) {
-    const auto first = host.front();
     order.to = std::move(host);
-    auto deliver = [this, order, parameters = ready_] { send_version(order, parameters); };
-    if (first == protocols::evaluator) // training time is paused for it
-      deliver();
+    if (order.to.front() == protocols::evaluator)
+      deliver(order);
     else
-      transmit(outgoing_, first, ready_.bytes(), std::move(deliver));
+      transmit(outgoing_, order.to.front(), bytes, [deliver, order] { deliver(order); });
   }
 }
 
@@ -544,7 +538,7 @@ void shard_state::send_version(const protocols::send_order& order, const kernels
   if (!setup_.queue->on_host())
     return send_from_device(order, parameters);
   for (auto part : setup_.partitions)
-    send(*peers_, order, cut(parameters, part));
+    send_part(*peers_, order, setup_.place.self, cut(parameters, part));
 }
 
 /// The work that wrote the parameters has run.
@@ -556,32 +550,24 @@ void shard_state::send_from_device(protocols::send_order order, const kernels::b
   for (auto part : setup_.partitions) {
     auto piece = cut(parameters, part);
     for (auto to : near)
-      caf::anon_send(peers_->local_device_workers.at(to),
-                     head_of(order, piece.from, {piece.where.begin, piece.where.end}, piece.marked, {to}),
+      caf::anon_send(peers_->local_device_workers.at(to), head_of(order, setup_.place.self, piece, {to}),
                      device_tensor{piece.data, std::string{setup_.queue->name()}});
     if (!order.to.empty())
-      core_.download(piece.data,
-                     [peers = peers_, order, from = piece.from, part, marked = piece.marked](const kernels::buffer& on_host) {
-                       send(*peers, order, {from, part, on_host, marked});
-                     });
+      core_.download(piece.data, [peers = peers_, order, from = setup_.place.self, piece](const kernels::buffer& on_host) {
+        send_part(*peers, order, from, {piece.where, on_host, piece.marked});
+      });
   }
 }
 
-shard_state::piece shard_state::cut(const kernels::buffer& parameters, flat_range part) const {
+parameters_part shard_state::cut(const kernels::buffer& parameters, flat_range part) const {
   auto offset = static_cast<std::size_t>(part.begin - setup_.range.begin) * sizeof(float);
-  const auto* lead = bound_.leads_job() && !setup_.per_push ? bound_.decides() : nullptr;
-  return {setup_.place.self, part, parameters.slice(offset, static_cast<std::size_t>(part.size()) * sizeof(float)),
-          lead != nullptr ? lead->marked().made : protocols::version{}};
+  return {part, parameters.slice(offset, static_cast<std::size_t>(part.size()) * sizeof(float)), marked()};
 }
 
-/// Once to the workers of another node, who have one proxy. Thread-safe: a device's notification may call it.
-void shard_state::send(const role_peers& peers, const protocols::send_order& order, const piece& part) {
-  std::map<params_actor, std::vector<protocols::worker_id>> receivers;
-  for (const auto to : order.to)
-    receivers[to == protocols::evaluator ? peers.evaluator : peers.workers.at(to.value)].push_back(to);
-  for (auto& [receiver, who] : receivers)
-    caf::anon_send(receiver, head_of(order, part.from, {part.where.begin, part.where.end}, part.marked, std::move(who)),
-                   part.data);
+/// Of the newest checkpoint, where this shard leads.
+protocols::version shard_state::marked() const {
+  const auto* lead = bound_.leads_job() && !setup_.per_push ? bound_.decides() : nullptr;
+  return lead != nullptr ? lead->marked().made : protocols::version{};
 }
 
 /// The version is made here, and the other shards need the order to make it, too.

@@ -13,6 +13,8 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/messages/role.hpp"
+#include "actors/roles/codec/parameters_image.hpp"
+#include "actors/roles/codec/parameters_out.hpp"
 #include "actors/roles/drain_before_exit.hpp"
 #include "actors/roles/emulated_link.hpp"
 #include "actors/roles/holder/holder_core.hpp"
@@ -40,6 +42,7 @@ struct shard_setup {
   holder_receive_buffers receive_buffers;
   std::shared_ptr<protocols::lead> lead; ///< at shard 0; at every shard if the protocol applies each push alone
   bool per_push = false;
+  std::optional<encoded_parameters> codec = {};         ///< none: parameters travel as they are
   std::optional<protocols::lead_succession> leads = {}; ///< instead of both, where versions are made in two phases
   bool catches_up = false;                              ///< it is a backup that has nothing of its shard yet
   saved_state start = {};                               ///< `initial` has the parameters of its version
@@ -122,14 +125,6 @@ private:
     std::uint64_t mark = 0;                                ///< of core_.held
   };
 
-  /// A partition of some version.
-  struct piece {
-    protocols::holder_id from;
-    flat_range where;
-    kernels::buffer data;
-    protocols::version marked; ///< known to the lead's shard alone
-  };
-
   static protocols::holder_binding<shard_state> bind(shard_state& self, const shard_setup& setup);
   bool is_backup() const { return bound_.machine().place().backup_of.has_value(); }
   void on_sum(const sum_on_host& sum);
@@ -143,10 +138,11 @@ private:
   void save_newest(protocols::version as);
   void applied(protocols::version ver);
   void send_all(protocols::send_order order);
+  void to_hosts(protocols::send_order order, std::size_t bytes, const std::function<void(const protocols::send_order&)>& deliver);
   void send_version(const protocols::send_order& order, const kernels::buffer& parameters);
   void send_from_device(protocols::send_order order, const kernels::buffer& parameters);
-  piece cut(const kernels::buffer& parameters, flat_range part) const;
-  static void send(const role_peers& peers, const protocols::send_order& order, const piece& part);
+  parameters_part cut(const kernels::buffer& parameters, flat_range part) const;
+  protocols::version marked() const;
   caf::result<parameters_piece> read(const parameters_query& query);
   void deliver(const piece_downloaded& piece);
   actor_report report() const;

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include <caf/send.hpp>
 #include <fmt/format.h>
 
 #include "protocols/wire/state.hpp"

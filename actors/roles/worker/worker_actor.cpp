@@ -54,7 +54,7 @@ tensor_inbox<Key> worker_state::inbox_of(const std::shared_ptr<assembler<Key>>& 
 
 worker_actor::behavior_type worker_state::make_behavior() {
   const auto parameters = [this]<class Payload>(const wire::params_part& head, const Payload& payload) {
-    bound_.on(head.params, head.from, piece<Payload>{{head.where.begin, head.where.end}, payload});
+    bound_.on(head.params, head.from, piece<Payload>{{head.where.begin, head.where.end}, payload, head.as, head.base});
   };
   const auto replica = [this]<class Payload>(const wire::peer_part& head, const Payload& payload) {
     bound_.on(head.message, piece<Payload>{{head.where.begin, head.where.end}, payload});
@@ -104,7 +104,14 @@ void worker_state::start_clock() {
 
 template <class Payload>
 std::optional<kernels::buffer> worker_state::join(const protocols::params& head, const piece<Payload>& part) {
-  parameters_in_.add(head.key, part.where, part.data);
+  std::optional<std::string> wrong;
+  if constexpr (std::is_same_v<Payload, kernels::buffer>)
+    if (setup_.decoder)
+      wrong = setup_.decoder->add(parameters_in_, head.key, head.ver, {part.where, part.data, {}, part.as, part.base});
+  if (wrong)
+    self_->quit(failure(*wrong)); // its next life is given all of them
+  if (!setup_.decoder)
+    parameters_in_.add(head.key, part.where, part.data);
   auto whole = parameters_in_.take(head.key);
   if (whole)
     parameters_in_.drop_if([&head](std::uint64_t other) { return other < head.key; });

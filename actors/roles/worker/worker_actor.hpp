@@ -14,13 +14,14 @@
 #include "actors/messages/role.hpp"
 #include "actors/roles/activity.hpp"
 #include "actors/roles/assembler.hpp"
+#include "actors/roles/codec/parameters_image.hpp"
+#include "actors/roles/codec/push_encoder.hpp"
 #include "actors/roles/emulated_link.hpp"
 #include "actors/roles/holder/push_inbox.hpp"
 #include "actors/roles/training_clock.hpp"
 #include "actors/roles/worker/common_replica.hpp"
 #include "actors/roles/worker/partition_slots.hpp"
 #include "actors/roles/worker/peer_sender.hpp"
-#include "actors/roles/codec/push_encoder.hpp"
 #include "actors/roles/worker/worker_meter.hpp"
 #include "kernels/assert.hpp"
 #include "protocols/binding/worker_binding.hpp"
@@ -48,6 +49,7 @@ struct worker_setup {
   std::shared_ptr<params_assembler> receive_buffers; ///< the lane's thread reads parameters into them
   std::shared_ptr<peer_assembler> from_peers;        ///< likewise replicas of other workers
   std::shared_ptr<push_encoder> encoder;             ///< none: pushes travel as they are
+  std::shared_ptr<decoded_parameters> decoder;       ///< none: so do parameters
   std::shared_ptr<protocols::worker> machine;
   compute_actor compute;
   loader_actor loader;
@@ -103,6 +105,8 @@ public:
   struct piece {
     flat_range where;
     Payload data;
+    kernels::form as = kernels::form::fp32; ///< of parameters, with the next
+    protocols::version base{};
   };
   template <class Payload>
   std::optional<tensor> join(const protocols::params& head, const piece<Payload>& part);

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Moving images.
+#include "actors/roles/codec/parameters_image.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "actors/roles/device.hpp"
+#include "kernels/codec.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+/// Apart from the streams of layers, and from those of workers' pushes.
+constexpr std::uint32_t image_stream = 3U << 30U;
+
+kernels::coded_range elements_of(flat_range where) {
+  return {where.begin, where.size()};
+}
+
+std::size_t float_bytes(std::int64_t floats) {
+  return static_cast<std::size_t>(floats) * sizeof(float);
+}
+
+} // namespace
+
+std::vector<parameters_part> encoded_parameters::whole() const {
+  std::vector<parameters_part> out;
+  for (const auto part : partitions_)
+    out.push_back({part, image_.slice(float_bytes(part.begin - range_.begin), float_bytes(part.size()))});
+  return out;
+}
+
+std::vector<encoded_parameters::sending> encoded_parameters::on(const protocols::send_order& order,
+                                                                const kernels::buffer& parameters, protocols::version marked) {
+  auto step = course_.on(order);
+  if (step.moves && !move(order.ver, parameters, step.exact))
+    course_.cannot_build(step);
+  std::vector<sending> out;
+  for (auto& each : step.sendings) {
+    out.push_back({std::move(each.to), each.base ? codes_ : whole()});
+    for (auto& part : out.back().parts) {
+      part.base = each.base.value_or(protocols::version{});
+      part.marked = marked;
+    }
+  }
+  return out;
+}
+
+bool encoded_parameters::move(protocols::version ver, const kernels::buffer& parameters, bool exact) {
+  if (!exact && encode(ver, parameters))
+    return true;
+  image_ = parameters;
+  codes_.clear();
+  return exact;
+}
+
+/// False, and nothing has changed, if a difference is not finite.
+bool encoded_parameters::encode(protocols::version ver, const kernels::buffer& parameters) {
+  const kernels::random_key key{.seed = seed_, .stream = image_stream, .step = ver.value};
+  std::vector<parameters_part> codes;
+  for (const auto part : partitions_) {
+    const auto at = static_cast<std::size_t>(part.begin - range_.begin), count = static_cast<std::size_t>(part.size());
+    const auto now = parameters.span<const float>().subspan(at, count), before = image_.span<const float>().subspan(at, count);
+    difference_.resize(count);
+    std::ranges::transform(now, before, difference_.begin(), std::minus{});
+    parameters_part made{.where = part, .data = allocate_(kernels::encoded_bytes(form_, elements_of(part))), .as = form_};
+    if (!kernels::encode(form_, elements_of(part), key, difference_, made.data.span<std::byte>()))
+      return false;
+    codes.push_back(std::move(made));
+  }
+  if (!nobody_else_holds(image_)) { // the version itself, or still on its way
+    auto own = allocate_(image_.bytes());
+    std::memcpy(own.data(), image_.data(), image_.bytes());
+    image_ = std::move(own);
+  }
+  for (const auto& each : codes)
+    kernels::add_decoded(form_, elements_of(each.where), each.data.span<const std::byte>(), 1,
+                         image_.span<float>().subspan(static_cast<std::size_t>(each.where.begin - range_.begin),
+                                                      static_cast<std::size_t>(each.where.size())));
+  codes_ = std::move(codes);
+  return true;
+}
+
+std::optional<std::string> decoded_parameters::take(flat_range where, protocols::version ver, kernels::form as,
+                                                    protocols::version base, std::span<const std::byte> bytes,
+                                                    std::span<float> out) {
+  if (where.begin < 0 || where.end > static_cast<std::int64_t>(image_.size())
+      || bytes.size() != kernels::encoded_bytes(as, elements_of(where)))
+    return fmt::format("parameters {} to {} of version {}: not of this model", where.begin, where.end, ver.value);
+  const auto own = std::span{image_}.subspan(static_cast<std::size_t>(where.begin), static_cast<std::size_t>(where.size()));
+  if (as == kernels::form::fp32) {
+    std::memcpy(own.data(), bytes.data(), bytes.size());
+  } else {
+    const auto known = has_.find(where.begin);
+    if (as != form_ || !kernels::is_sound(as, elements_of(where), bytes))
+      return fmt::format("parameters {} to {} of version {}: not as this job encodes them", where.begin, where.end, ver.value);
+    if (known == has_.end() || known->second != std::pair{where, base})
+      return fmt::format("parameters {} to {} of version {} build on version {}, which is not here", where.begin, where.end,
+                         ver.value, base.value);
+    kernels::add_decoded(as, elements_of(where), bytes, 1, own);
+  }
+  has_.insert_or_assign(where.begin, std::pair{where, ver});
+  if (static_cast<const void*>(out.data()) != bytes.data()) // a lane has read it to there
+    std::ranges::copy(own, out.begin());
+  return {};
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Who has what of parameters that travel encoded. Without tensors; both the shard's actor and the simulator's use it.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "protocols/message.hpp"
+
+namespace troupe::protocols {
+
+/// A shard whose parameters travel encoded has an image of them: what its workers have, bit for bit. A sending moves the image to
+/// a version, and what travels is the code of the difference. Who has the image of the sending before builds on that; everyone
+/// else is given the new image whole: who is new, who was left out, everyone after a new plan, for another life has nothing.
+/// Where nobody could build on it, the image becomes the version itself.
+///
+/// So all workers that compute at one version do so at the same bits, and what codes lose stays in the difference to the next
+/// version (error feedback: Seide et al. 2014).
+class image_course {
+public:
+  struct sending {
+    std::optional<version> base{}; ///< whose image the code builds on; none: the image, whole
+    std::vector<worker_id> to{};
+  };
+  struct step {
+    bool moves = false; ///< first, the image is moved to the version of the order
+    bool exact = false; ///< to the version itself; else by the code of the difference
+    std::vector<sending> sendings{};
+  };
+
+  /// What is to be done at an order to send parameters. The evaluator is no worker here: it has the version itself.
+  step on(const send_order& order) {
+    const bool to_workers = std::ranges::any_of(order.to, [](worker_id who) { return who != evaluator; });
+    step out{.moves = to_workers && image_ != order.ver};
+    const auto has = [&](worker_id who, std::optional<version> what) {
+      const auto known = has_.find(who);
+      return known != has_.end() && what && known->second == std::pair{*what, order.epoch};
+    };
+    if (out.moves) {
+      out.exact = std::ranges::none_of(order.to, [&](worker_id who) { return has(who, image_); });
+      base_ = out.exact ? std::nullopt : image_;
+      image_ = order.ver;
+    }
+    sending coded{.base = base_}, whole;
+    for (const worker_id who : order.to) {
+      if (who == evaluator)
+        continue;
+      (has(who, base_) ? coded : whole).to.push_back(who);
+      has_[who] = {order.ver, order.epoch};
+    }
+    for (sending* each : {&coded, &whole})
+      if (!each->to.empty())
+        out.sendings.push_back(std::move(*each));
+    return out;
+  }
+
+  /// There is no code of the difference: the image has become the version itself, and everyone is given it whole.
+  void cannot_build(step& of) {
+    base_.reset();
+    for (sending& each : of.sendings)
+      each.base.reset();
+  }
+
+private:
+  std::optional<version> image_, base_;                       ///< of which version it is; by whose code it became that
+  std::map<worker_id, std::pair<version, plan_epoch>> has_{}; ///< what each was sent last, and under which plan
+};
+
+} // namespace troupe::protocols
