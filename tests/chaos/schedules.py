@@ -8,7 +8,7 @@ import shutil
 STEP_MS = 20
 CHILDREN = ["node-1", "node-2", "node-3"]            # of `run`, whose own process is node-0
 COORDINATORS, WORKERS = ["a", "b", "c"], ["d", "e", "f"]  # of a cluster with three coordinators
-FORMS = ["coordinator", "rounds", "replicas", "tree", "council", "rounds", "shard", "replicas", "council", "copied tree", "allreduce"]
+FORMS = ["coordinator", "rounds", "replicas", "tree", "council", "rounds", "shard", "replicas", "council", "copied tree", "allreduce", "codes"]
 
 
 @dataclasses.dataclass
@@ -84,6 +84,10 @@ def drawn(seed):
     faults = some(draw, draw.randrange(6, 12), ["kill", "kill", "stop", "stop", "brief stop"], harmed, most_kills=4)
     if form == "coordinator":
         return Schedule(seed, form, sets, [*faults[:4], Fault(draw.uniform(0, 1), "coordinator")], "killed", False)
+    if form == "codes":  # who comes back lacks what the next parameters build on
+        codec = draw.choice(["fp16", "bf16", "int8", "int4", "onebit"])
+        push = "int8" if protocol != "coded" else "none"
+        return Schedule(seed, form, [*sets, f"codec.params={codec}", f"codec.push={push}"], faults, replays=False, keeps=False)
     return Schedule(seed, form, sets, faults)
 
 
