@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bytes, virtual time and sums over lanes, each beside what it is compared with. run.sh starts it."""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+TIMES = 5  # of which the median counts, where real time is measured
+
+
+class Session:
+    def __init__(self, options):
+        self.root, self.data = pathlib.Path(options.root), options.data
+        self.troupe_at = options.bin or self.root / "build" / "release" / "troupe"
+        self.rows = []
+
+    def troupe(self, *arguments):
+        """The object that a subcommand prints."""
+        done = subprocess.run([self.troupe_at, *arguments, "--json"], cwd=self.root, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"troupe {' '.join(arguments)}: {(done.stderr or done.stdout).strip()[-300:]}")
+        return json.loads(done.stdout.rstrip("\n").split("\n")[-1])
+
+    def claim(self, text, figure, wanted, holds):
+        self.rows.append((text, figure, wanted, "" if holds else "falls short"))
+        print(f"{text}: {figure}, wanted {wanted}{'' if holds else ': falls short'}", flush=True)
+
+
+def sets(*pairs):
+    return [word for pair in pairs for word in ("--set", pair)]
+
+
+def hosts(s):
+    """Eight workers of one node: parameters travel once a host, and with `fan_in = "node"` so do pushes."""
+    job = ["config/quickstart.toml", *sets("cluster.workers=8", "cluster.nodes=2", "stop.steps=20", "stop.epochs=")]
+    each = 4 * s.troupe("check", *job)["model"]["parameters"]  # bytes of a set
+    for name, more, wanted in ("as it is", [], 9 / 16), ('with fan_in = "node"', ["protocol.fan_in=node"], 1 / 8):
+        found = s.troupe("check", *job, *sets(*more))["network"]["round_bytes"] / (16 * each)
+        s.claim(f"bytes of a round {name}, by those of 8 pushes and 8 answers", f"{found:.4f}", f"{wanted:.4f} within 1 %", abs(found / wanted - 1) <= 0.01)
+
+
+def codecs(s):
+    job = ["config/quickstart.toml", *sets("cluster.nodes=3", "stop.steps=50", "stop.epochs=", "evaluate.every_samples=1000000")]
+    plain = s.troupe("check", *job)["network"]
+    for codec, least in ("int8", 3.9), ("int4", 7.5), ("onebit", 28):
+        found = s.troupe("check", *job, *sets(f"codec.push={codec}", f"codec.params={codec}"))["network"]
+        ran = s.troupe("run", *job, "--quiet", *sets(f"codec.push={codec}", f"codec.params={codec}"))
+        up, down = (plain[f"{kind}_bytes"] / found[f"{kind}_bytes"] for kind in ("push", "params"))
+        s.claim(f"{codec}: bytes of pushes and of parameters", f"1 / {up:.1f} and 1 / {down:.1f}", f"1 / {least}", min(up, down) >= 0.99 * least)
+        wanted = found["start_bytes"] + 50 * found["round_bytes"] + found["evaluation_bytes"]
+        off = abs(ran["bytes_sent"] / wanted - 1)
+        s.claim(f"{codec}: bytes sent beside what `check` says", f"{100 * off:.2f} % off", "<= 1 %", off <= 0.01)
+
+
+def slow_wire(s):
+    job = ["config/slow-wire.toml", *sets(f"data.path={s.data}")]
+
+    def time_to_target(*more):
+        return s.troupe("simulate", *job, *more)["time_to_target_s"]
+    plain = time_to_target()
+    for name, least, more in (("allreduce", 5, ["protocol.name=allreduce"]), ("onebit both ways", 8, ["codec.push=onebit", "codec.params=onebit"]),
+                              ("int4 both ways", 5, ["codec.push=int4", "codec.params=int4"])):
+        found = time_to_target(*sets(*more))
+        s.claim(f"8 hosts of 100 Mbit/s, to 0.97: sync's time by that with {name}", f"{plain / found:.1f}" if found else "not reached", f">= {least}",
+                bool(found) and plain / found >= least)
+
+
+def scaling(s):
+    job = ["config/scaling.toml", *sets(f"data.path={s.data}")]
+
+    def rate(*more):
+        found = s.troupe("simulate", *job, *more)
+        return found["samples"] / found["virtual_seconds"]
+    alone = rate("--workers", "1", *sets("inject.link.mbit=1000000"))
+    encoded = sets("protocol.name=sync", "cluster.shards=8", "codec.push=onebit", "codec.params=onebit", "inject.link.mbit=1000")
+    for name, more in ("allreduce at 10 Gbit/s", []), ("sync, 8 shards, onebit both ways, at 1 Gbit/s", encoded):
+        efficiency = rate(*more) / alone / 32
+        s.claim(f"32 workers, efficiency of {name}", f"{efficiency:.2f}", ">= 0.7", efficiency >= 0.7)
+
+
+def real_time(s):
+    """The same job by shards and by sums among workers, in turn: two processes with a worker each."""
+    job = ["config/quickstart.toml", "--quiet", "--nodes", "2", *sets("cluster.placement=colocated", "cluster.shards=1", "stop.epochs=2")]
+    ratios = []
+    for _ in range(TIMES):
+        shard, direct = (s.troupe("run", *job, *sets(f"protocol.name={name}"))["samples_per_s"] for name in ("sync", "allreduce"))
+        ratios.append(direct / shard)
+    found = statistics.median(ratios)
+    s.claim("two processes: samples/s of allreduce by sync's", f"{found:.2f}", ">= 1", found >= 1)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--root", required=True, help=argparse.SUPPRESS)
+    arguments.add_argument("--bin", help="troupe; default: the release build's")
+    arguments.add_argument("--data", help="a folder with MNIST's four files; without it only what needs none is tried")
+    s = Session(arguments.parse_args())
+    for part in hosts, codecs, real_time, *((slow_wire, scaling) if s.data else ()):
+        part(s)
+    print("\n| claim | figure | wanted | |\n| --- | --- | --- | --- |")
+    for row in s.rows:
+        print("| " + " | ".join(row) + " |")
+    return 1 if any(row[3] for row in s.rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
