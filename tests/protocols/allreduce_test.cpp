@@ -144,8 +144,27 @@ TEST(Allreduce, ARoundThatIsNotFiniteMakesAVersionWithoutAStep) {
   const worker_effects out = worker.on(chunk(1, 1, 1, {1, 2, 2}, 102, {20, 10, false}));
   EXPECT_EQ(count<take_step>(out), 0U);
   EXPECT_EQ(only<send_push>(out).push.samples, 0);
+  EXPECT_EQ(only<send_push>(out).push.applied, 0U);
   EXPECT_FALSE(only<send_push>(out).push.finite);
   EXPECT_EQ(only<compute>(out), cut(2, 20, 0, 2));
+}
+
+// Gradients are means over the labels that count, and shares are of all samples.
+TEST(Allreduce, LabelsThatAreIgnoredAreInNoMean) {
+  allreduce_worker worker = begun(plan_of(1, {0, 1}), algorithm::ring);
+  computed own = done(1, 100);
+  own.ignored = 2;
+  EXPECT_EQ(only<send_peer>(worker.on(own)).message.facts, (facts{10, 4, true, 2}));
+  worker.on(chunk(1, 1, 0, {1, 2, 2}, 101, {10, 4, true, 2}));
+  const worker_effects out = worker.on(chunk(1, 1, 1, {0, 1, 2}, 102, {20, 8, true, 4}));
+  EXPECT_EQ(only<take_step>(out).sum, (term{t(100), 20. / 16}));
+}
+
+TEST(Allreduce, AStepKnowsHowManySamplesCameBefore) {
+  allreduce_worker worker = at_version_one();
+  worker.on(done(2, 200));
+  worker.on(chunk(1, 2, 0, {0, 1, 2}, 201));
+  EXPECT_EQ(only<take_step>(worker.on(chunk(1, 2, 1, {1, 2, 2}, 202, {20, 10}))).round.samples_before, 20U);
 }
 
 TEST(Allreduce, ItStopsByItselfWhereTheCoordinatorSays) {
@@ -301,6 +320,36 @@ TEST(Allreduce, WhoIsBehindIsGivenAllOfItAndReportsIt) {
   EXPECT_EQ(count<refuse>(worker.on(state)), 1U) << "twice";
 }
 
+TEST(Allreduce, AStateThatIsNotNewerIsRefused) {
+  allreduce_worker worker = at_version_one();
+  worker.on(plan_of(2, {0, 1}));
+  EXPECT_EQ(count<refuse>(worker.on(peer_message{.from = life(1), .round = 1, .data = t(300), .is = kind::state, .epoch = e(2)})),
+            1U);
+}
+
+TEST(Allreduce, WhoIsGivenAStateStopsWhereItWasToldAndNotWhereItsGiverWas) {
+  allreduce_worker worker = begun(plan_of(1, {0, 1, 2}));
+  worker.on(hold_order{.at_version = 1});
+  worker.on(done(1, 100));
+  worker.on(plan_of(2, {0, 1}));
+  worker.on(standing(1, 2, 1));
+  const worker_effects out = worker.on(peer_message{.from = life(1),
+                                                    .round = 1,
+                                                    .data = t(300),
+                                                    .is = kind::state,
+                                                    .epoch = e(2),
+                                                    .course = {.position = 30, .samples = 30, .at_version = 7}});
+  EXPECT_EQ(count<compute>(out), 0U);
+}
+
+TEST(Allreduce, AnEvaluatorIsAnsweredOnceAllAreAtOneVersion) {
+  allreduce_worker worker = at_version_one();
+  worker.on(plan_of(2, {0, 1}));
+  EXPECT_EQ(worker.on(fetch_order{v(1)}), worker_effects{});
+  const worker_effects out = worker.on(standing(1, 2, 1));
+  EXPECT_EQ(only<send_peer>(out).to, evaluator);
+}
+
 // -- the lead
 
 TEST(AllreduceRule, AVersionCountsOnceAllHaveReportedIt) {
@@ -333,6 +382,23 @@ TEST(AllreduceRule, WhatOnlyTheDeadHaveMadeDoesNotCount) {
   EXPECT_EQ(
       only<apply>(rule.on(push{.epoch = e(2), .id = {w(1), {}, {1}}, .gradient = t(8), .samples = 10, .applied = 10})).samples,
       10);
+}
+
+TEST(AllreduceRule, ADeathCompletesAllVersionsThatTheRestHave) {
+  allreduce_rule rule;
+  rule.on(plan_of(1, {0, 1}));
+  for (std::uint64_t ver : {1U, 2U})
+    rule.on(push{.epoch = e(1), .id = {w(0), {}, {ver}}, .gradient = t(ver), .samples = 20, .applied = 20 * ver});
+  EXPECT_EQ(count<apply>(rule.on(plan_of(2, {0}))), 2U);
+}
+
+TEST(AllreduceRule, WhoJoinsIsGivenNothingByTheLeadAndCountsOnceItHasReported) {
+  allreduce_rule rule;
+  rule.on(plan_of(1, {0}));
+  EXPECT_EQ(count<send_params>(rule.on(plan_of(2, {0, 1}))), 0U);
+  rule.on(push{.epoch = e(2), .id = {w(1), {}, {1}}, .gradient = t(7), .samples = 10, .applied = 10});
+  for (const report& said : all<report>(rule.on(plan_of(3, {1}))))
+    EXPECT_NE(said.event, report::kind::lost);
 }
 
 TEST(AllreduceRule, WithoutAnybodyWhoHasTheParametersTheJobIsLost) {

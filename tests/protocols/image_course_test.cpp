@@ -74,6 +74,21 @@ TEST(ImageCourse, AfterANewPlanItIsTheVersionItself) {
   expect(course.on(order_of(2, {w(0), w(1)}, 2)), false, v(1), {w(0), w(1)}, {});
 }
 
+// Who could have built on the image before has no code to do it by.
+TEST(ImageCourse, WhereItHasBecomeTheVersionItselfNobodyBuildsOnIt) {
+  image_course course;
+  course.on(order_of(0, {w(0), w(1)}));
+  expect(course.on(order_of(1, {w(2)})), true, {}, {}, {w(2)});
+  const auto later = course.on(order_of(1, {w(0)}));
+  ASSERT_EQ(later.sendings.size(), 1U);
+  EXPECT_FALSE(later.sendings[0].base);
+
+  auto step = course.on(order_of(2, {w(0)}));
+  EXPECT_EQ(step.sendings.at(0).base, v(1));
+  course.cannot_build(step);
+  EXPECT_FALSE(course.on(order_of(2, {w(2)})).sendings.at(0).base);
+}
+
 TEST(ImageCourse, WithoutACodeEveryoneIsGivenAllOfIt) {
   image_course course;
   course.on(order_of(0, {w(0), w(1)}));
