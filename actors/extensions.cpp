@@ -96,17 +96,19 @@ std::string no_statistics(const job& job, const parameter_layout& layout, const 
 }
 
 /// Why the job's pushes or parameters cannot be encoded as it says: a block of int8, int4 or onebit may mix what a statistic
-/// moves by with numbers that are far larger, and a variance must not become negative. Empty: they can.
+/// moves by with numbers that are far larger, and a variance must not become negative; of a sparse push most are left out.
+/// Empty: they can.
 std::string no_blocks(const job& job, const parameter_layout& layout) {
   const auto slot = std::ranges::find(layout.slots, slot_kind::statistic, &parameter_slot::kind);
   const codec_spec& codec = job.codec;
-  const bool push = kernels::block_of(codec.form()) > 1;
+  const bool sparse = kernels::is_sparse(codec.form()), push = sparse || kernels::block_of(codec.form()) > 1;
   if (slot == layout.slots.end() || (!push && kernels::block_of(codec.params_form()) == 1))
     return "";
   const char* const key = push ? "codec.push" : "codec.params";
-  return fmt::format("{} is a running mean or variance, and {} = \"{}\" rounds it by the largest number near it; take "
-                     "\"groupnorm\" or \"layernorm\" instead of a batch norm, or {} = \"fp16\" or \"bf16\"",
-                     slot->name, key, push ? codec.push : codec.params, key);
+  return fmt::format("{} is a running mean or variance, and {} = \"{}\" {}; take \"groupnorm\" or \"layernorm\" instead of a "
+                     "batch norm, or {} = \"fp16\" or \"bf16\"",
+                     slot->name, key, push ? codec.push : codec.params,
+                     sparse ? "leaves most elements out" : "rounds it by the largest number near it", key);
 }
 
 } // namespace

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/form.hpp"
@@ -76,16 +79,45 @@ struct checkpoint_spec {
 
 /// `[codec]`: what tensors become where they travel.
 struct codec_spec {
-  std::string push = "none"; ///< "none" or one of kernels::form_names; none is fp32
+  /// "none", "fp16", "bf16", "int8", "int4", "onebit", or some elements alone: "topk", "dgc", "threshold".
+  std::string push = "none";
   bool error_feedback = false;
-  std::string params = "none"; ///< likewise, of what shards send
-  kernels::form form() const { return kernels::form_named(push).value_or(kernels::form::fp32); }
+  std::string params = "none";    ///< likewise, of what shards send; "changed": the elements that are not as they were
+  double density = 0.001;         ///< of topk and dgc: the share of elements that is sent
+  std::uint32_t warmup_steps = 0; ///< versions at each of the larger densities before
+  double threshold = 0;
+  double clip = 0; ///< of dgc: the norm of a gradient, over the square root of the number of workers; 0: any
+
+  kernels::form form() const { return form_of(push); }
   bool encodes_pushes() const { return form() != kernels::form::fp32; }
-  kernels::form params_form() const { return kernels::form_named(params).value_or(kernels::form::fp32); }
+  kernels::form params_form() const { return form_of(params); }
   bool encodes_params() const { return params_form() != kernels::form::fp32; }
+  /// So much that without error feedback it would be lost for good.
+  bool loses_much() const { return form() >= kernels::form::int4; }
+  /// dgc: workers keep the momentum, and shards have none.
+  bool corrects_momentum() const { return push == "dgc"; }
+  /// Of a push against this version: 0.25, 0.0625, 0.015625 and 0.004 come first (Lin et al. 2018), as far as they are larger.
+  double density_at(std::uint64_t version) const {
+    constexpr std::array before{0.25, 0.0625, 0.015625, 0.004};
+    const std::uint64_t stage = warmup_steps > 0 ? version / warmup_steps : before.size();
+    return stage < before.size() ? std::max(before[stage], density) : density;
+  }
+  /// The share of a push's elements that is sent; of threshold, which depends on them, all.
+  double pushed_share(std::uint64_t version) const { return form() == kernels::form::sparse_bf16 ? density_at(version) : 1; }
   /// Shards begin at multiples of so many floats, so that their number changes no block.
   std::int64_t cut_unit() const {
     return std::max({flat_alignment, kernels::block_of(form()), kernels::block_of(params_form())});
+  }
+
+private:
+  static kernels::form form_of(std::string_view name) {
+    if (name == "topk" || name == "dgc")
+      return kernels::form::sparse_bf16;
+    if (name == "threshold")
+      return kernels::form::sparse_sign;
+    if (name == "changed")
+      return kernels::form::sparse_fp32;
+    return kernels::form_named(name).value_or(kernels::form::fp32);
   }
 };
 
@@ -118,6 +150,19 @@ struct job {
   checkpoint_spec checkpoint;
   protocols::inject_spec inject;
 
+  /// dgc leaves the momentum to workers.
+  optimizer_spec shard_optimizer() const {
+    auto out = optimizer;
+    if (codec.corrects_momentum())
+      out.momentum = 0;
+    return out;
+  }
+  /// The share of the parameters that a version changes, if pushes choose their elements by chance. A momentum moves them on.
+  double changed_share(std::uint64_t version) const {
+    if (shard_optimizer().momentum > 0 || optimizer.weight_decay > 0)
+      return 1;
+    return 1 - std::pow(1 - codec.pushed_share(version), static_cast<double>(cluster.workers));
+  }
   /// All that its holders' places follow from.
   protocols::tree_shape shape() const {
     return {cluster.seats(), cluster.shards, protocol.fan_in, cluster.replicas, false, cluster.blocks};

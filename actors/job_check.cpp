@@ -79,9 +79,42 @@ std::string no_codec(const codec_spec& codec, const protocols::protocol& runs) {
     return "adds up pushes with weights that change from round to round, which would enlarge what a codec loses";
   if (!runs.pushes_parameters)
     return "";
-  if (codec.form() == kernels::form::int4 || codec.form() == kernels::form::onebit)
+  if (codec.loses_much())
     return "pushes parameters, of which so few bits lose as much at the end as at the beginning; name fp16, bf16 or int8";
   return "";
+}
+
+/// Why elements of gradients cannot travel without the others; with the key. Of a protocol, see no_codec.
+std::optional<job_problem> sparse_problem(const job& job, const extensions& added) {
+  const codec_spec& codec = job.codec;
+  if (codec.push == "threshold" && !(codec.threshold > 0))
+    return job_problem{"codec.threshold",
+                       "codec.push = \"threshold\" needs codec.threshold, what an element must reach; gradients "
+                       "of small models are about 0.001"};
+  if (!kernels::is_sparse(codec.form()))
+    return {};
+  if (job.optimizer.name != "sgd")
+    return job_problem{"optimizer.name",
+                       fmt::format("optimizer.name = \"{}\" does not go with codec.push = \"{}\", for it takes what is not sent "
+                                   "for zero; name sgd, or another codec",
+                                   job.optimizer.name, codec.push)};
+  if (!codec.corrects_momentum())
+    return {};
+  const auto wrong = [](const char* key, const std::string& what, const char* why) {
+    return job_problem{key, fmt::format("{} does not go with codec.push = \"dgc\", {}; leave it out, or name topk", what, why)};
+  };
+  if (!codec.error_feedback)
+    return wrong("codec.error_feedback", "codec.error_feedback = false", "which adds up what is not sent yet");
+  if (job.optimizer.nesterov)
+    return wrong("optimizer.nesterov", "optimizer.nesterov = true", "whose workers keep the momentum, and do not look ahead");
+  if (job.optimizer.weight_decay > 0)
+    return wrong("optimizer.weight_decay", "optimizer.weight_decay",
+                 "whose shards would decay at every step what workers' momentum does not know of");
+  for (const auto& runs : protocols::planned_protocols(job.protocol, added.protocols))
+    if (runs.keeps && runs.keeps(job.protocol).replica)
+      return wrong("protocol.name", fmt::format("protocol.name = \"{}\"", runs.name),
+                   "which adds up gradients in a momentum of its own: local steps have one already");
+  return {};
 }
 
 /// Why the job's parameters cannot travel as codes of differences: of these there is one image for all workers.
@@ -97,6 +130,8 @@ std::optional<job_problem> params_codec_problem(const job& job, const extensions
       return wrong(fmt::format("protocol.name = \"{}\"", runs.name),
                    runs.per_push ? "which answers each push alone, so that no two workers have the same parameters"
                                  : "whose workers keep the parameters themselves");
+  if (kernels::is_sparse(job.codec.params_form())) // what workers have is a version, exactly
+    return {};
   if (job.checkpoint.enabled())
     return wrong("checkpoint.dir", "for what workers have of the parameters is in no checkpoint");
   if (job.cluster.replicas > 1)
@@ -174,6 +209,8 @@ std::vector<job_problem> check_job(const job& job, const extensions& added) {
   if (auto why = params_codec_problem(job, added))
     wrong.push_back(*std::move(why));
   if (auto why = codec_problem(job, added))
+    wrong.push_back(std::move(*why));
+  if (auto why = sparse_problem(job, added))
     wrong.push_back(std::move(*why));
   if (auto why = no_common_steps(job, added))
     wrong.push_back(*std::move(why));

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "apps/report.hpp"
+#include "kernels/form.hpp"
 #include "protocols/catalog.hpp"
 #include "protocols/tree.hpp"
 
@@ -34,7 +35,7 @@ public:
       : job_(job), facts_(facts),
         tree_(
             protocols::holder_tree({job.cluster.workers, job.cluster.shards, job.protocol.fan_in, 1, false, job.cluster.blocks})),
-        p_(facts.parameters), states_(optimizer_states(job.optimizer)) {
+        p_(facts.parameters), states_(optimizer_states(job.shard_optimizer())) {
     if (const auto protocol = protocols::find_protocol(job.protocol.name, added)) {
       decentralized_ = protocol->decentralized;
       reduces_ = static_cast<bool>(protocol->reduces);
@@ -69,7 +70,8 @@ private:
 
   /// A push as it travels.
   double encoded(kernels::form form) const {
-    return static_cast<double>(kernels::encoded_bytes(form, {0, static_cast<std::int64_t>(p_ / element_bytes)}));
+    const double share = form == kernels::form::sparse_fp32 ? job_.changed_share(0) : job_.codec.pushed_share(0);
+    return kernels::expected_bytes(form, {0, static_cast<std::int64_t>(p_ / element_bytes)}, share);
   }
 
   void workers() {
@@ -104,6 +106,8 @@ private:
       w.items.push_back({"codes of a push", codes, host});
       if (job_.codec.error_feedback)
         w.items.push_back({"what codes lost", 2 * p_, host}); // and before the last push
+      if (job_.codec.corrects_momentum())
+        w.items.push_back({"velocity that codes are chosen by", 2 * p_, host});
     }
     if (job_.codec.encodes_params())
       w.items.push_back({"image of the parameters", p_, host});

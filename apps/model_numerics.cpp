@@ -97,7 +97,7 @@ public:
             shop.data.train, shop.job.seed, [queue = shop.queue](std::size_t bytes) { return queue->allocate_host(bytes); },
             assignment_) {
     if (shop.job.codec.encodes_pushes())
-      encoder_.emplace(shop.job.codec, self.worker, shop.job.seed, shop.floats, shop.allocate());
+      encoder_.emplace(shop.job, self.worker, shop.floats, shop.allocate());
   }
 
   sim::gradient gradient_at(const sim::tensor& parameters, const sim::batch& minibatch) override {
@@ -126,6 +126,7 @@ public:
   sim::tensor encoded(const protocols::push& head, const sim::tensor& pushed) override {
     if (!encoder_ || !pushed)
       return pushed;
+    encoder_->measure(data_of(pushed).span<const float>());
     encoder_->encode(head, {0, shop_.floats}, data_of(pushed).span<const float>());
     encoder_->settle(head);
     return wrap(encoder_->decoded());
@@ -220,8 +221,8 @@ private:
 class model_shard final : public sim::shard_numerics {
 public:
   model_shard(workshop& shop, flat_range range)
-      : shop_(shop), range_(range),
-        step_(shop.job.optimizer, *shop.queue, range.size(), shop.data.train->size(), update_ranges(shop.net.layout(), range)),
+      : shop_(shop), range_(range), step_(shop.job.shard_optimizer(), *shop.queue, range.size(), shop.data.train->size(),
+                                          update_ranges(shop.net.layout(), range)),
         newest_(shop.first.slice(bytes_of(range.begin), bytes_of(range.size()))) {
     step_.resume(shop.source.of_shard(range, shop.allocate()));
     if (shop.job.codec.encodes_params())

@@ -246,7 +246,7 @@ config::problems cannot_replay(const config::loaded_job& loaded) {
         {at("protocol.name"), fmt::format("{} {}, so its versions do not follow from lists of gradients; those of {} do",
                                           chosen->name, why, fmt::join(others, ", "))});
   }
-  if (job.codec.encodes_params())
+  if (job.codec.encodes_params() && !kernels::is_sparse(job.codec.params_form())) // what is changed is exact
     wrong.push_back(
         {at("codec.params"),
          "gradients are taken at what workers have of the parameters, which goes by who was sent what; leave it out"});

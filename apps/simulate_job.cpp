@@ -41,6 +41,8 @@ sim::options simulator_options(const config::loaded_job& loaded, std::int64_t da
   out.model_bytes = model_bytes;
   out.push_form = job.codec.form();
   out.params_form = job.codec.params_form();
+  out.pushed_share = [job](protocols::version base) { return job.codec.pushed_share(base.value); };
+  out.changed_share = [job](protocols::version ver) { return job.changed_share(ver.value); };
   out.colocated = job.cluster.where == actors::placement::colocated;
   out.nodes = job.cluster.nodes;
   out.blocks = job.cluster.blocks;

@@ -3,6 +3,8 @@
 #include "apps/traffic_estimate.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -10,6 +12,7 @@
 
 #include "actors/node/place_roles.hpp"
 #include "kernels/assert.hpp"
+#include "kernels/form.hpp"
 #include "protocols/catalog.hpp"
 #include "protocols/tree.hpp"
 #include "protocols/wire/codec.hpp"
@@ -53,16 +56,19 @@ public:
     }
     auto shape = job_.shape();
     shape.blocks = actors::worker_blocks(job_, places_);
-    for (const protocols::holder_place& place : protocols::holder_tree(shape)) {
+    const auto tree = protocols::holder_tree(shape);
+    for (const protocols::holder_place& place : tree) {
       if (protocols::is_vacant(place))
         continue;
       if (place.backup_of)
-        count(out_.round.push, node_of(*place.backup_of), node_of(place.self), sum_of(range_of(*place.backup_of)));
+        count(out_.round.push, node_of(*place.backup_of), node_of(place.self),
+              sum_of(range_of(*place.backup_of), places_.workers.size()));
       for (const auto worker : place.backup_of ? std::set<protocols::worker_id>{} : place.workers)
         if (worker.value < places_.workers.size()) // else it comes later, if it does
           count(out_.round.push, places_.workers[worker.value].node, node_of(place.self), push_of(range_of(place.self)));
       for (const auto child : place.backup_of ? std::vector<protocols::holder_id>{} : place.children)
-        count(out_.round.push, node_of(child), node_of(place.self), sum_of(range_of(place.self)));
+        count(out_.round.push, node_of(child), node_of(place.self),
+              sum_of(range_of(place.self), protocols::workers_below(tree, child).size()));
     }
     for (std::uint32_t shard = 0; shard < job_.cluster.shards; ++shard) {
       out_.start += whole_once(shard);
@@ -81,23 +87,36 @@ private:
   }
   double frames_of(flat_range range) const { return frames_of(range, job_.exchange.partition_bytes()); }
   static constexpr wire::range some{0, 16};
+  static constexpr auto past_warmup = std::numeric_limits<std::uint64_t>::max(); ///< a version
 
   double push_of(flat_range range) const {
     const auto form = job_.codec.form();
-    double bytes = head_bytes(wire::push_end{});
-    for (const auto part : cut_into_partitions(range, job_.exchange.partition_bytes()))
-      bytes += static_cast<double>(kernels::encoded_bytes(form, {part.begin, part.size()}));
-    return bytes + frames_of(range) * head_bytes(wire::push_part{{}, {}, {}, some, form});
+    return head_bytes(wire::push_end{}) + encoded(range, form, share_)
+           + frames_of(range) * head_bytes(part_of(wire::push_part{{}, {}, {}, some}, form));
   }
-  double sum_of(flat_range range) const {
-    return bytes_of(range) + frames_of(range) * head_bytes(wire::partial_part{{}, {}, {}, some});
+  /// Of so many workers' pushes.
+  double sum_of(flat_range range, std::size_t pushes) const {
+    const auto form = kernels::is_sparse(job_.codec.form()) ? kernels::form::sparse_fp32 : kernels::form::fp32;
+    return encoded(range, form, share_of(pushes))
+           + frames_of(range) * head_bytes(part_of(wire::partial_part{{}, {}, {}, some}, form));
+  }
+  /// The elements that are in one of so many pushes at least, if each chooses its own by chance.
+  double share_of(std::size_t pushes) const { return 1 - std::pow(1 - share_, static_cast<double>(pushes)); }
+  double encoded(flat_range range, kernels::form form, double share) const {
+    double out = 0;
+    for (const auto part : cut_into_partitions(range, job_.exchange.partition_bytes()))
+      out += kernels::expected_bytes(form, {part.begin, part.size()}, share);
+    return out;
+  }
+  template <class Part>
+  static Part part_of(Part head, kernels::form form) {
+    head.as = form;
+    head.bytes = kernels::is_sparse(form) ? 8 : 0;
+    return head;
   }
   double parameters_of(flat_range range, std::size_t workers, kernels::form form = kernels::form::fp32) const {
-    const wire::params_part head{std::vector<protocols::worker_id>(workers), {}, {}, some, form};
-    double bytes = frames_of(range) * head_bytes(head);
-    for (const auto part : cut_into_partitions(range, job_.exchange.partition_bytes()))
-      bytes += static_cast<double>(kernels::encoded_bytes(form, {part.begin, part.size()}));
-    return bytes;
+    const auto head = part_of(wire::params_part{std::vector<protocols::worker_id>(workers), {}, {}, some}, form);
+    return frames_of(range) * head_bytes(head) + encoded(range, form, job_.changed_share(past_warmup));
   }
   static double chunk_of(flat_range range) {
     const wire::peer_part head{{}, {.is = protocols::peer_message::kind::chunk}, some};
@@ -176,6 +195,7 @@ private:
   const std::vector<flat_range> shards_;
   const flat_range whole_;
   bool decentralized_ = false, per_push_ = false;
+  const double share_ = job_.codec.pushed_share(past_warmup);
   decltype(protocols::protocol::reduces) reduces_{};
   traffic_estimate out_;
 };

@@ -27,8 +27,8 @@ struct node_traffic {
 };
 
 /// A round: each worker pushes once, and gets the parameters that answer it; decentralized: each makes a step, all together one
-/// where they take the same. Where a round's
-/// parameters go to those that wait, workers of a node are taken to wait together.
+/// where they take the same. Where a round's parameters go to those that wait, workers of a node are taken to wait together. Of
+/// sparse pushes past their warm-up, which choose by chance; of codec.push = "threshold" at most.
 struct traffic_estimate {
   traffic round;
   std::vector<node_traffic> nodes; ///< of `round`

@@ -11,6 +11,7 @@
 #include "kernels/assert.hpp"
 #include "kernels/half.hpp"
 #include "kernels/random.hpp"
+#include "kernels/sparse.hpp"
 
 namespace troupe::kernels {
 
@@ -79,13 +80,6 @@ std::uint16_t to_half(float x) {
     out = (raw - (std::uint32_t{112} << 23U) + 0xfffU + odd) >> 13U;
   }
   return static_cast<std::uint16_t>(sign | std::min(out, std::uint32_t{0x7bff}));
-}
-
-std::uint16_t to_bfloat(float x) {
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  const std::uint32_t size = bits & 0x7fffffffU, odd = size >> 16U & 1U;
-  const std::uint32_t out = std::min((size + 0x7fffU + odd) >> 16U, std::uint32_t{0x7f7f});
-  return static_cast<std::uint16_t>((bits >> 16U & 0x8000U) | out);
 }
 
 // -- whole numbers
@@ -231,6 +225,8 @@ void encode_chunk(form as, const coded_range& where, const random_key& key, cons
     return encode_whole(as, key, at, x, out, body);
   case form::onebit:
     return encode_signs(at, x, out, body);
+  default: // sparse forms have no chunks
+    return;
   }
 }
 
@@ -253,13 +249,15 @@ void decode_chunk(form as, const coded_range& where, const code_chunk& at, const
     return decode_whole(as, at, in, body, y);
   case form::onebit:
     return decode_signs(at, in, body, y);
+  default:
+    return;
   }
 }
 
 } // namespace
 
 bool encode(form as, const coded_range& where, const random_key& key, std::span<const float> values, bytes out) {
-  TROUPE_ASSERT(where.begin % 2 == 0 && values.size() == static_cast<std::size_t>(where.count)
+  TROUPE_ASSERT(!is_sparse(as) && where.begin % 2 == 0 && values.size() == static_cast<std::size_t>(where.count)
                 && out.size() == encoded_bytes(as, where));
   std::ranges::fill(out, std::byte{0});
   if (!every_finite(values))
@@ -269,7 +267,11 @@ bool encode(form as, const coded_range& where, const random_key& key, std::span<
 }
 
 bool is_sound(form as, const coded_range& where, const_bytes in) {
-  if (where.begin < 0 || where.begin % 2 != 0 || where.count < 0 || in.size() != encoded_bytes(as, where))
+  if (where.begin < 0 || where.begin % 2 != 0 || where.count < 0)
+    return false;
+  if (is_sparse(as))
+    return is_sound_sparse(as, where, in);
+  if (in.size() != encoded_bytes(as, where))
     return false;
   for (std::size_t i = 0; i < scale_bytes(as, where) / sizeof(float); ++i)
     if (!std::isfinite(number_at<float>(in, i)))
@@ -278,10 +280,16 @@ bool is_sound(form as, const coded_range& where, const_bytes in) {
 }
 
 void decode(form as, const coded_range& where, const_bytes in, std::span<float> out) {
+  if (is_sparse(as)) {
+    std::ranges::fill(out, 0.0F);
+    return overwrite_sparse(as, in, out);
+  }
   for_chunks(as, where, [&](const code_chunk& at) { decode_chunk(as, where, at, in, out.data() + at.first); });
 }
 
 void add_decoded(form as, const coded_range& where, const_bytes in, float weight, std::span<float> sum) {
+  if (is_sparse(as))
+    return add_sparse(as, in, weight, sum);
   for_chunks(as, where, [&](const code_chunk& at) {
     float values[largest_code_chunk];
     decode_chunk(as, where, at, in, values);
@@ -292,8 +300,8 @@ void add_decoded(form as, const coded_range& where, const_bytes in, float weight
 
 bool encode_with_feedback(form as, const coded_range& where, const random_key& key, std::span<const float> values,
                           std::span<float> residual, bytes out) {
-  TROUPE_ASSERT(where.begin % 2 == 0 && values.size() == static_cast<std::size_t>(where.count) && residual.size() == values.size()
-                && out.size() == encoded_bytes(as, where));
+  TROUPE_ASSERT(!is_sparse(as) && where.begin % 2 == 0 && values.size() == static_cast<std::size_t>(where.count)
+                && residual.size() == values.size() && out.size() == encoded_bytes(as, where));
   std::ranges::fill(out, std::byte{0});
   float whole[largest_code_chunk], sent[largest_code_chunk];
   const auto add_up = [&](const code_chunk& at) {

@@ -10,12 +10,12 @@
 
 namespace troupe::kernels {
 
-/// Encodes the range's values. False, and all of it zeros, if one is not finite. `key` names the uniform numbers of int8 and
-/// int4, by an element's place in the flat array. `out` has encoded_bytes().
+/// Encodes the range's values, but not in a sparse form (kernels/sparse.hpp). False, and all of it zeros, if one is not finite.
+/// `key` names the uniform numbers of int8 and int4, by an element's place in the flat array. `out` has encoded_bytes().
 bool encode(form as, const coded_range& where, const random_key& key, std::span<const float> values, std::span<std::byte> out);
 
-/// Whether bytes of another host may be decoded: they are as many as the form says, and no scale or mean in them is infinite or
-/// not a number. Elements of fp32, fp16 and bf16 may be.
+/// Whether bytes of another host may be decoded: they are as many as the form says, places lie in the range, and no scale, mean
+/// or size in them is infinite or not a number. Elements of fp32, fp16 and bf16 may be.
 bool is_sound(form as, const coded_range& where, std::span<const std::byte> bytes);
 
 /// Of sound bytes.

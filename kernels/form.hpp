@@ -2,7 +2,9 @@
 // The forms of a tensor that travels, and how many bytes each takes: all that code without mathematics needs to know of codecs.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -19,11 +21,17 @@ namespace troupe::kernels {
 /// - int4: the same, of 7. n / 2, and 4 for each block of 256.
 /// - onebit: the mean of those of its block with its sign (Seide et al. 2014). n / 8, and 8 for each block of 512.
 ///
+/// Of the sparse forms, some elements are there and all others are 0 (kernels/sparse.hpp):
+/// - sparse_fp32: they themselves.
+/// - sparse_bf16: in bf16. The largest are chosen in blocks of 4,096.
+/// - sparse_sign: plus or minus one size that all have (Strom 2015).
+///
 /// Blocks begin at multiples of their length in the job's flat array; a range that cuts one has a block of the rest. So a range
 /// that is cut between blocks is encoded to the same numbers. On lanes, the numbers of the forms are those here.
-enum class form : std::uint8_t { fp32, fp16, bf16, int8, int4, onebit };
+enum class form : std::uint8_t { fp32, fp16, bf16, int8, int4, onebit, sparse_fp32, sparse_bf16, sparse_sign };
 
-inline constexpr std::array<std::string_view, 6> form_names{"fp32", "fp16", "bf16", "int8", "int4", "onebit"};
+inline constexpr std::array<std::string_view, 9> form_names{"fp32",   "fp16",        "bf16",        "int8",       "int4",
+                                                            "onebit", "sparse_fp32", "sparse_bf16", "sparse_sign"};
 
 constexpr std::string_view name_of(form as) {
   return form_names[static_cast<std::size_t>(as)];
@@ -35,6 +43,11 @@ constexpr std::optional<form> form_named(std::string_view name) {
   return {};
 }
 
+/// Whether the bytes of a range depend on its values.
+constexpr bool is_sparse(form as) {
+  return as >= form::sparse_fp32;
+}
+
 /// A range of the flat array: [begin, begin + count). `begin` is even.
 struct coded_range {
   std::int64_t begin = 0, count = 0;
@@ -42,6 +55,8 @@ struct coded_range {
 
 /// Elements of a block; 1: each is encoded by itself.
 constexpr std::int64_t block_of(form as) {
+  if (as == form::sparse_bf16)
+    return 4096;
   return as == form::onebit ? 512 : as == form::int8 || as == form::int4 ? 256 : 1;
 }
 /// How many blocks the range touches.
@@ -62,12 +77,15 @@ constexpr std::size_t scale_bytes(form as, const coded_range& where) {
     return 0;
   }
 }
-/// Follows from form and range, so that a receiver knows it beforehand.
+/// Follows from form and range, so that a receiver knows it beforehand; of a sparse form, the most that it may take.
 constexpr std::size_t encoded_bytes(form as, const coded_range& where) {
   const auto n = static_cast<std::size_t>(where.count);
   std::size_t body = 4 * n;
   switch (as) {
   case form::fp32:
+  case form::sparse_fp32:
+  case form::sparse_bf16:
+  case form::sparse_sign:
     break;
   case form::fp16:
   case form::bf16:
@@ -84,6 +102,38 @@ constexpr std::size_t encoded_bytes(form as, const coded_range& where) {
     break;
   }
   return (scale_bytes(as, where) + body + 7) / 8 * 8;
+}
+
+/// In front of a sparse range's elements.
+inline constexpr std::size_t sparse_head_bytes = 8;
+/// Of so many elements that are there, without their places.
+constexpr std::size_t sparse_value_bytes(form as, std::size_t count) {
+  switch (as) {
+  case form::sparse_bf16:
+    return 2 * count;
+  case form::sparse_sign:
+    return sizeof(float) + (count + 7) / 8;
+  default:
+    return sizeof(float) * count;
+  }
+}
+/// Of the code of places. Geometric gaps of this mean take the fewest bits with about log2(0.69 mean) of them in binary (Kiely
+/// 2004).
+inline unsigned rice_parameter(double elements, double places) {
+  const double mean = 0.69 * elements / std::max(places, 1.0);
+  return mean < 2 ? 0 : static_cast<unsigned>(std::min(std::floor(std::log2(mean)), 30.0));
+}
+/// encoded_bytes(), or what a sparse form takes on average if a share of `density` of the elements is there, at any places alike.
+inline double expected_bytes(form as, const coded_range& where, double density) {
+  const auto most = static_cast<double>(encoded_bytes(as, where));
+  if (!is_sparse(as) || where.count == 0)
+    return most;
+  const double elements = static_cast<double>(where.count), places = density * elements;
+  const unsigned rice = rice_parameter(elements, places);
+  const double none = std::pow(1 - density, std::ldexp(1.0, static_cast<int>(rice))); // in 2^rice places
+  const double gaps = places * (none / (1 - none) + 1 + rice) / 8;
+  const auto values = static_cast<double>(sparse_value_bytes(as, static_cast<std::size_t>(std::llround(places))));
+  return std::min(static_cast<double>(sparse_head_bytes) + values + gaps + 4, most); // 4: half of what is filled up
 }
 
 } // namespace troupe::kernels

@@ -10,6 +10,7 @@
 
 #include "kernels/assert.hpp"
 #include "kernels/codec.hpp"
+#include "protocols/overloaded.hpp"
 
 namespace troupe::actors::net {
 namespace {
@@ -21,6 +22,20 @@ constexpr std::size_t table_bytes = 16;
 constexpr std::array tls_record{std::byte{0x16}, std::byte{0x03}};
 // How much is read beyond a payload. In a stream of large frames, each head and at most this much of the next payload is copied.
 constexpr std::size_t read_ahead_bytes = 8U << 10U;
+
+/// What is wrong with the bytes of a push or a sum; parameters are looked at by who has the image they build on.
+std::optional<std::string> fault_of(const wire::message& head, std::span<const std::byte> payload) {
+  const auto check = [&](const auto& part) -> std::optional<std::string> {
+    if (kernels::is_sound(part.as, part.where.elements(), payload))
+      return {};
+    return fmt::format("{} of elements encoded as {} is not {}", kernels::is_sparse(part.as) ? "a place" : "a scale",
+                       kernels::name_of(part.as), kernels::is_sparse(part.as) ? "in their range" : "finite");
+  };
+  return std::visit(overloaded{[&](const wire::push_part& part) { return check(part); },
+                               [&](const wire::partial_part& part) { return check(part); },
+                               [](const auto&) -> std::optional<std::string> { return {}; }},
+                    head);
+}
 
 } // namespace
 
@@ -101,9 +116,8 @@ frame_reader::step frame_reader::finish_payload(sink& to) {
   begin_ += here;
   if (payload_end_ < payload_.bytes())
     return step::need_more;
-  if (const auto* push = std::get_if<wire::push_part>(&*message_);
-      push != nullptr && !kernels::is_sound(push->as, push->where.elements(), payload_.span<const std::byte>())) {
-    fault_ = fmt::format("a scale of elements encoded as {} is not finite", kernels::name_of(push->as));
+  if (auto fault = fault_of(*message_, payload_.span<const std::byte>())) {
+    fault_ = *std::move(fault);
     return step::stop;
   }
   position_ += frame_bytes_;

@@ -23,7 +23,7 @@ wire::range* range_of(wire::message& msg) {
   const auto plain = [](auto& part) { return part.as == kernels::form::fp32 ? &part.where : nullptr; };
   return std::visit(overloaded{[&](wire::push_part& part) { return plain(part); },
                                [&](wire::params_part& part) { return plain(part); },
-                               [](wire::partial_part& part) { return &part.where; },
+                               [&](wire::partial_part& part) { return plain(part); },
                                [](wire::peer_part& part) { return &part.where; }, [](auto&) -> wire::range* { return nullptr; }},
                     msg);
 }

@@ -69,7 +69,7 @@ worker_setup working(const job& what, const protocols::protocol& runs, protocols
   out.keeps_push = what.cluster.replicas > 1;
   out.overlaps = what.exchange.overlap;
   if (what.codec.encodes_pushes())
-    out.encoder = std::make_shared<push_encoder>(what.codec, self.worker, what.seed, floats, allocate);
+    out.encoder = std::make_shared<push_encoder>(what, self.worker, floats, allocate);
   if (what.codec.encodes_params())
     out.decoder = std::make_shared<decoded_parameters>(what.codec.params_form(), floats);
   out.keeps_momentum = what.checkpoint.enabled() && workers_keep_momentum(what, runs);
@@ -129,7 +129,7 @@ shard_setup sharding(const job& what, const protocols::protocol& runs, const pro
   out.alone = what.cluster.shards == 1;
   out.shards = what.cluster.shards;
   out.partitions = cut_into_partitions(range, what.exchange.partition_bytes());
-  out.optimizer = what.optimizer;
+  out.optimizer = what.shard_optimizer();
   out.per_push = runs.per_push;
   out.checkpoints = what.checkpoint.dir;
   out.ranges = update_ranges(layout, range);
@@ -147,6 +147,7 @@ aggregator_setup aggregating(const job& what, const protocols::holder_place& pla
   out.partitions = cut_into_partitions({0, out.floats}, what.exchange.partition_bytes());
   for (const auto& each : shards)
     out.shard_partitions.push_back(cut_into_partitions(each, what.exchange.partition_bytes()));
+  out.sparse = kernels::is_sparse(what.codec.form());
   if (what.protocol.fan_in != protocols::fan_in_of_nodes) // else those that push to it are on its host
     out.link = what.inject.link;
   return out;

@@ -156,7 +156,7 @@ kernels::buffer lane_router::place(net::node_id from, const wire::message& head,
           },
           [this](const wire::partial_part& m) -> kernels::buffer {
             auto role = find(m.to);
-            return role.receive_buffers.partials && !m.empty
+            return role.receive_buffers.partials && !m.empty && m.as == kernels::form::fp32
                        ? role.receive_buffers.partials->place({m.from, m.ver, m.decision}, flat(m.where))
                        : kernels::buffer{};
           },

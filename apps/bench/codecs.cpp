@@ -10,6 +10,7 @@
 
 #include "apps/median.hpp"
 #include "kernels/codec.hpp"
+#include "kernels/sparse.hpp"
 
 namespace troupe::kernels {
 
@@ -35,18 +36,33 @@ std::vector<float> numbers(std::size_t count) {
   return out;
 }
 
+/// The largest thousandth of them, as topk sends it.
+void encode_largest(const coded_range& where, const std::vector<float>& values, std::vector<std::byte>& codes) {
+  const auto places = choose_largest(where, values, 0.001);
+  codes.resize(sparse_bytes(form::sparse_bf16, where, places));
+  encode_sparse(form::sparse_bf16, where, places, values, codes);
+}
+
 codec_row measure_codec(form as, const std::vector<float>& values, const codec_bench_options& options) {
   const coded_range where{0, static_cast<std::int64_t>(values.size())};
   const std::size_t bytes = values.size() * sizeof(float);
   std::vector<std::byte> codes(encoded_bytes(as, where));
   std::vector<float> residual(values.size()), sum(values.size());
   std::uint64_t step = 0;
-  const std::array<std::function<void()>, 4> works{
+  std::array<std::function<void()>, 4> works{
       [&] { std::memcpy(sum.data(), values.data(), bytes); },
       [&] { encode(as, where, {.seed = 1, .step = ++step}, values, codes); },
       [&] { encode_with_feedback(as, where, {.seed = 1, .step = ++step}, values, residual, codes); },
       [&] { add_decoded(as, where, codes, 0.5F, sum); },
   };
+  if (is_sparse(as)) {
+    works[1] = [&] { encode_largest(where, values, codes); };
+    works[2] = [&] {
+      std::ranges::transform(values, residual, residual.begin(), std::plus{});
+      encode_largest(where, residual, codes);
+      add_decoded(as, where, codes, -1, residual);
+    };
+  }
   std::array<int, 4> times{};
   std::array<std::vector<double>, 4> gbps;
   for (int round = 0; round <= options.rounds; ++round)
@@ -72,9 +88,8 @@ std::vector<codec_row> bench_codecs(const codec_bench_options& options) {
   std::vector<codec_row> rows;
   for (const std::size_t bytes : options.sizes) {
     const auto values = numbers(bytes / sizeof(float));
-    for (const std::string_view name : form_names)
-      if (const form as = *form_named(name); as != form::fp32)
-        rows.push_back(measure_codec(as, values, options));
+    for (const form as : {form::fp16, form::bf16, form::int8, form::int4, form::onebit, form::sparse_bf16})
+      rows.push_back(measure_codec(as, values, options));
   }
   return rows;
 }

@@ -26,7 +26,8 @@ struct codec_bench_options {
   double round_seconds = 0.02;                           ///< how long one of them runs at least in a round
 };
 
-/// Every form but fp32 at every size, on this thread alone, in memory that is touched beforehand and used again.
+/// Every form that is used for all elements, but fp32, and the largest thousandth of them, at every size; on this thread alone,
+/// in memory that is touched beforehand and used again.
 std::vector<codec_row> bench_codecs(const codec_bench_options& options = {});
 
 } // namespace troupe::kernels

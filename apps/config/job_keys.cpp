@@ -181,20 +181,32 @@ void add_cluster(key_list& keys) {
 }
 
 void add_codec(key_list& keys) {
+  const real above_zero{.least = 0, .open_least = true};
   const std::string s = "codec";
-  text forms{{"none"}, {}};
-  for (const std::string_view name : kernels::form_names)
-    if (kernels::form_named(name) != kernels::form::fp32)
-      forms.choices.emplace_back(name);
+  const auto with = [](std::initializer_list<const char*> further) {
+    text forms{{"none", "fp16", "bf16", "int8", "int4", "onebit"}, {}};
+    forms.choices.insert(forms.choices.end(), further.begin(), further.end());
+    return forms;
+  };
   TROUPE_KEY(
-      s, "push", forms, job.codec.push,
+      s, "push", with({"topk", "dgc", "threshold"}), job.codec.push,
       "what becomes of a push on its way to shards and aggregators: fp16, bf16: rounded; int8, int4: rounded at random, so "
-      "that the mean is right; onebit: the mean of those with its sign");
+      "that the mean is right; onebit: the mean of those with its sign; topk: the largest elements alone; dgc: those of the "
+      "velocities that have added up, which workers keep then; threshold: plus or minus codec.threshold where that is reached");
   TROUPE_KEY(s, "error_feedback", boolean{}, job.codec.error_feedback,
-             "what a push loses is added to the worker's next; default: true with int4 and onebit");
-  TROUPE_KEY(s, "params", forms, job.codec.params,
+             "what a push loses is added to the worker's next; default: true with int4, onebit, topk, dgc and threshold");
+  TROUPE_KEY(s, "density", (real{.most = 1, .open_least = true}), job.codec.density,
+             "topk, dgc: the share of elements that is sent, of each 4,096 one at least");
+  TROUPE_KEY(
+      s, "warmup_steps", (integer{0, 1 << 20}), job.codec.warmup_steps,
+      "topk, dgc: versions for each of the densities 0.25, 0.0625, 0.015625 and 0.004, which come before; default: 15 with "
+      "dgc, else 0");
+  TROUPE_KEY(s, "threshold", above_zero, job.codec.threshold, "threshold: what an element must reach, and is sent as", true);
+  TROUPE_KEY(s, "clip", (real{}), job.codec.clip,
+             "dgc: largest norm of a gradient, times the square root of the number of workers; 0: any");
+  TROUPE_KEY(s, "params", with({"changed"}), job.codec.params,
              "what becomes of parameters on their way to workers: the code of what they differ by from those that workers have; "
-             "what it loses is in the next difference");
+             "what it loses is in the next difference; changed: those that are not as they were, exactly");
 }
 
 void add_ends(key_list& keys) {

@@ -54,7 +54,11 @@ std::vector<belonging> belongings() {
       {"optimizer.step_epochs", "optimizer.schedule", {"step"}},
       {"optimizer.min_lr", "optimizer.schedule", {"cosine"}},
       {"optimizer.total_epochs", "optimizer.schedule", {"cosine"}},
-      {"codec.error_feedback", "codec.push", {"fp16", "bf16", "int8", "int4", "onebit"}},
+      {"codec.error_feedback", "codec.push", {"fp16", "bf16", "int8", "int4", "onebit", "topk", "dgc", "threshold"}},
+      {"codec.density", "codec.push", {"topk", "dgc"}},
+      {"codec.warmup_steps", "codec.push", {"topk", "dgc"}},
+      {"codec.threshold", "codec.push", {"threshold"}},
+      {"codec.clip", "codec.push", {"dgc"}},
   };
 }
 
@@ -215,10 +219,16 @@ void derive_stride(job_draft& draft) {
 /// Few bits need it: without, the sign of a mean would be all that ever arrives.
 void derive_feedback(job_draft& draft) {
   actors::codec_spec& codec = draft.out.job.codec;
-  if (draft.has("codec.error_feedback") || draft.unclear("codec.error_feedback") || !codec.encodes_pushes())
-    return;
-  codec.error_feedback = codec.form() == kernels::form::int4 || codec.form() == kernels::form::onebit;
-  draft.from["codec.error_feedback"] = "codec.push";
+  const auto derives = [&](const char* key) {
+    if (draft.has(key) || draft.unclear(key) || !codec.encodes_pushes())
+      return false;
+    draft.from[key] = "codec.push";
+    return true;
+  };
+  if (derives("codec.error_feedback"))
+    codec.error_feedback = codec.loses_much();
+  if (codec.corrects_momentum() && derives("codec.warmup_steps"))
+    codec.warmup_steps = 15;
 }
 
 /// A cosine needs an end. The layer that computes with the values checks whether they fit together.

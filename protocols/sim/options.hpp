@@ -2,6 +2,7 @@
 // A simulated job: what a job file says, where its roles are, and what goes wrong.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -56,6 +57,12 @@ struct disorder {
   double hop = 0;
 };
 
+/// Of so many bytes of floats in this form, if a share of them is sent.
+inline std::uint64_t bytes_in(kernels::form as, std::uint64_t bytes, double share) {
+  const auto floats = static_cast<std::int64_t>(bytes / sizeof(float));
+  return static_cast<std::uint64_t>(kernels::expected_bytes(as, {0, floats}, std::min(share, 1.0)));
+}
+
 struct options {
   /// Of these the simulator sets `protocol`, `period`, `decentralized` and `same_replicas` by `protocol`.
   coordinator_options job{};
@@ -69,6 +76,9 @@ struct options {
   std::uint64_t model_bytes = 0;
   kernels::form push_form = kernels::form::fp32;   ///< of pushes; sums of pushes are fp32
   kernels::form params_form = kernels::form::fp32; ///< of parameters, but for those that are sent whole
+  /// In a sparse form: the share of a push's elements that is sent, by the version it is computed against, and that of the
+  /// parameters which a version changes. Sums have the elements of each push.
+  std::function<double(version)> pushed_share = [](version) { return 1.0; }, changed_share = pushed_share;
   /// Every worker, shard, backup and aggregator has a host of its own. Colocated: `nodes` hosts (0: one for each worker) that
   /// share the shards, backups and workers; an aggregator is with its first worker.
   bool colocated = false;

@@ -108,11 +108,15 @@ void cluster::holder_role::apply(const close& round, const operands<tensor>& sum
 
 void cluster::holder_role::forward(const partial& head, const std::optional<tensor>& sum, const std::vector<holder_id>& parents) {
   const std::uint32_t shards = in.options_.job.shards;
+  const bool sparse = kernels::is_sparse(in.options_.push_form);
+  const std::size_t pushes = sparse ? workers_below(holder_tree(in.shape_), place.self).size() : 0;
+  const double share = in.options_.pushed_share(head.ver) * static_cast<double>(pushes);
   for (const holder_id parent : parents) {
     if (!in.holders_->reaches(parent, moves))
       continue;
     const bool shard = in.holders_->at(parent.value).place.is_shard;
-    const std::uint64_t bytes = !sum ? 0 : shard ? in.options_.model_bytes / shards : in.options_.model_bytes;
+    const std::uint64_t plain = !sum ? 0 : shard ? in.options_.model_bytes / shards : in.options_.model_bytes;
+    const std::uint64_t bytes = sparse ? bytes_in(kernels::form::sparse_fp32, plain, share) : plain;
     partial_envelope out{head, sum};
     if (sum && *sum && shard)
       out.sum = in.maths_.slice(*sum, parent.value, shards);
@@ -207,10 +211,10 @@ void cluster::holder_role::serve(const send_order& order) {
   const auto step = image.on(order);
   if (step.moves)
     image_now = maths->move_image(order.ver, step.exact);
-  const auto floats = static_cast<std::int64_t>(whole / sizeof(float));
+  const double share = in.options_.changed_share(order.ver);
   for (const auto& each : step.sendings)
     send_parameters(each.to, {place.self, head_of(order), image_now},
-                    each.base ? kernels::encoded_bytes(in.options_.params_form, {0, floats}) : whole);
+                    each.base ? bytes_in(in.options_.params_form, whole, share) : whole);
 }
 
 void cluster::holder_role::send_parameters(const std::vector<worker_id>& to, const params_envelope& part, std::uint64_t bytes) {

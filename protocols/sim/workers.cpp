@@ -210,9 +210,9 @@ void cluster::worker_role::send_to(holder_id target, const push_envelope& whole)
   const std::uint32_t shards = in.options_.job.shards;
   const auto& [head, gradient] = whole;
   const bool shard = in.holders_->at(target.value).place.is_shard;
-  const std::uint64_t floats = in.options_.model_bytes / sizeof(float) / (shard ? shards : 1);
-  const std::uint64_t bytes =
-      gradient ? kernels::encoded_bytes(in.options_.push_form, {0, static_cast<std::int64_t>(floats)}) : 0;
+  const std::uint64_t bytes = gradient ? bytes_in(in.options_.push_form, in.options_.model_bytes / (shard ? shards : 1),
+                                                  in.options_.pushed_share(head.base))
+                                       : 0;
   push_envelope out = whole;
   if (gradient && *gradient && shard)
     out.gradient = in.maths_.slice(*gradient, target.value, shards);

@@ -67,24 +67,33 @@ fault check(const step_rule& s) {
                   finite("threshold", s.threshold));
 }
 
-fault check(kernels::form as) {
-  if (static_cast<std::size_t>(as) >= kernels::form_names.size())
-    return fmt::format("elements of the unknown form {}; there are {}", static_cast<unsigned>(as), kernels::form_names.size());
+/// Where elements may have another form.
+template <class Part>
+fault check_form(const Part& m) {
+  if (static_cast<std::size_t>(m.as) >= kernels::form_names.size())
+    return fmt::format("elements of the unknown form {}; there are {}", static_cast<unsigned>(m.as), kernels::form_names.size());
+  if (auto found = check(m.where))
+    return found;
+  if (kernels::is_sparse(m.as) ? m.bytes % 8 != 0 || m.bytes > kernels::encoded_bytes(m.as, m.where.elements()) : m.bytes != 0)
+    return fmt::format("{} bytes of elements {}..{} as {}, which take a multiple of 8, and at most what they take as they are",
+                       m.bytes, m.where.begin, m.where.end, kernels::name_of(m.as));
   return {};
 }
 
 fault check(const push_part& m) {
-  return first_of(check(m.as), check(m.where));
+  return check_form(m);
 }
 fault check(const push_end& m) {
   return check(m.push);
 }
 fault check(const params_part& m) {
-  return first_of(check(m.as), check(m.where), few("workers to deliver to", m.to.size()),
+  return first_of(check_form(m), few("workers to deliver to", m.to.size()),
                   at_least("number of workers to deliver to", std::ssize(m.to), 1), at_least("period", m.params.period, 1));
 }
 fault check(const partial_part& m) {
-  return m.empty ? well_formed(m.where) : check(m.where);
+  if (m.as != kernels::form::fp32 && m.as != kernels::form::sparse_fp32)
+    return fmt::format("a sum in the form {}, which loses some of it", static_cast<unsigned>(m.as));
+  return m.empty ? well_formed(m.where) : check_form(m);
 }
 fault check(const addressed<arrival>& m) {
   return check(m.message.push);

@@ -93,7 +93,7 @@ std::size_t payload_bytes(const message& msg) {
           if (m.empty)
             return 0;
         if constexpr (requires { m.as; })
-          return kernels::encoded_bytes(m.as, m.where.elements());
+          return kernels::is_sparse(m.as) ? m.bytes : kernels::encoded_bytes(m.as, m.where.elements());
         else if constexpr (requires { m.where; })
           return static_cast<std::size_t>(m.where.end - m.where.begin) * sizeof(float);
         return 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The lane protocol, version 8: what two nodes of one job say to each other at every step.
+# The lane protocol, version 9: what two nodes of one job say to each other at every step.
 
 @0xc53f636cbd0941bc;
 
@@ -21,10 +21,11 @@ $Cxx.namespace("troupe::protocols::wire::schema");
 #   2. Segment 0 (the head) holds everything but the payload's bytes, in at most 8192 words.
 #   3. Segment 1 holds the payload's bytes and nothing else: no landing pad either (the far pointer is a double one, whose
 #      pad is in segment 0). `Frame.payload` covers the segment exactly.
-#   4. The size of the payload follows from the message: four bytes for each element of its Range, or as many as the form of a
-#      PushPart or ParamsPart takes for it (kernels/form.hpp). It is also what the segment table says; a frame in which the two differ is refused.
+#   4. The size of the payload follows from the message: four bytes for each element of its Range, or as many as its `form`
+#      takes for it (kernels/form.hpp), or `bytes` where the form is sparse. That is a multiple of 8, and at most four for each
+#      element. It is also what the segment table says; a frame in which the two differ is refused.
 #   5. In an encoded payload, the scales and means of its blocks are finite. They come first; then come the elements, then zeros
-#      up to a multiple of 8 bytes.
+#      up to a multiple of 8 bytes. In a sparse payload, places ascend within the range (kernels/sparse.hpp).
 #
 # Payload elements are IEEE 754 binary32, little-endian, but for those of another form.
 #
@@ -52,7 +53,7 @@ $Cxx.namespace("troupe::protocols::wire::schema");
 const magic :UInt64 = 0x454e414c45505254;
 # "TRPELANE" in the order of the bytes on the wire.
 
-const version :UInt16 = 8;
+const version :UInt16 = 9;
 
 struct Frame {
   union {
@@ -174,7 +175,8 @@ struct PushPart {
   where @1 :Range;
   to @2 :UInt32;
   epoch @3 :UInt32;
-  form @4 :UInt8; # 0 fp32, 1 fp16, 2 bf16, 3 int8, 4 int4, 5 onebit
+  form @4 :UInt8; # 0 fp32, 1 fp16, 2 bf16, 3 int8, 4 int4, 5 onebit, 6 sparse_fp32, 7 sparse_bf16, 8 sparse_sign
+  bytes @5 :UInt32; # of the payload in a sparse form, else 0
 }
 
 struct PushEnd {
@@ -198,6 +200,7 @@ struct ParamsPart {
   marked @8 :UInt64;   # the newest version of a checkpoint
   form @9 :UInt8;      # as in PushPart; but for fp32 it is the code of a difference
   base @10 :UInt64;    # to the parameters that these workers were sent of this version
+  bytes @11 :UInt32;   # as in PushPart
 }
 
 struct PartialPart {
@@ -210,6 +213,8 @@ struct PartialPart {
   # None of its workers counted: stands for the whole range, and has no payload.
 
   decision @5 :UInt64; # as in Close
+  form @6 :UInt8; # 0 or 6, as in PushPart
+  bytes @7 :UInt32;
 }
 
 struct Arrival {

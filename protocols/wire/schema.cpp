@@ -135,9 +135,11 @@ void put(schema::PushPart::Builder to, const push_part& m) {
   put(to.initId(), m.id);
   put(to.initWhere(), m.where);
   to.setForm(static_cast<std::uint8_t>(m.as));
+  to.setBytes(m.bytes);
 }
 push_part get(schema::PushPart::Reader from) {
-  return {{from.getTo()}, {from.getEpoch()}, get(from.getId()), get(from.getWhere()), static_cast<kernels::form>(from.getForm())};
+  return {{from.getTo()}, {from.getEpoch()}, get(from.getId()), get(from.getWhere()), static_cast<kernels::form>(from.getForm()),
+          from.getBytes()};
 }
 
 void put(schema::PushEnd::Builder to, const push_end& m) {
@@ -161,6 +163,7 @@ void put(schema::ParamsPart::Builder to, const params_part& m) {
   put(to.initWhere(), m.where);
   to.setForm(static_cast<std::uint8_t>(m.as));
   to.setBase(m.base.value);
+  to.setBytes(m.bytes);
 }
 params_part get(schema::ParamsPart::Reader from) {
   return {get(from.getTo()),
@@ -168,7 +171,8 @@ params_part get(schema::ParamsPart::Reader from) {
           {{from.getEpoch()}, {from.getVersion()}, from.getKey(), from.getPosition(), from.getPeriod(), {from.getMarked()}, {}},
           get(from.getWhere()),
           static_cast<kernels::form>(from.getForm()),
-          {from.getBase()}};
+          {from.getBase()},
+          from.getBytes()};
 }
 
 void put(schema::PartialPart::Builder to, const partial_part& m) {
@@ -178,9 +182,18 @@ void put(schema::PartialPart::Builder to, const partial_part& m) {
   put(to.initWhere(), m.where);
   to.setEmpty(m.empty);
   to.setDecision(m.decision);
+  to.setForm(static_cast<std::uint8_t>(m.as));
+  to.setBytes(m.bytes);
 }
 partial_part get(schema::PartialPart::Reader from) {
-  return {{from.getTo()}, {from.getFrom()}, {from.getVersion()}, get(from.getWhere()), from.getEmpty(), from.getDecision()};
+  return {{from.getTo()},
+          {from.getFrom()},
+          {from.getVersion()},
+          get(from.getWhere()),
+          from.getEmpty(),
+          from.getDecision(),
+          static_cast<kernels::form>(from.getForm()),
+          from.getBytes()};
 }
 
 void put(schema::Arrival::Builder to, const addressed<arrival>& m) {

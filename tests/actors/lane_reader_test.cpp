@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 
+#include "kernels/sparse.hpp"
 #include "tests/actors/lane_harness.hpp"
 
 namespace troupe::actors::net {
@@ -93,6 +94,30 @@ TEST(FrameReader, AScaleThatIsNoNumberEndsTheReading) {
     EXPECT_EQ(fault.value_or("no fault"),
               bad ? "a scale of elements encoded as int8 is not finite (frame at byte 0)" : "no fault");
     EXPECT_EQ(got.clocks.size(), bad ? 0U : 1U);
+  }
+}
+
+TEST(FrameReader, APlaceOutsideItsRangeEndsTheReading) {
+  const std::vector<float> values(512, 0.5F);
+  for (const auto& [place, sum] : {std::pair{3U, false}, {511U, false}, {511U, true}}) {
+    const std::vector<std::uint32_t> places{place};
+    const auto as = sum ? kernels::form::sparse_fp32 : kernels::form::sparse_bf16;
+    const auto bytes = static_cast<std::uint32_t>(kernels::sparse_bytes(as, {0, 512}, places));
+    auto payload = test::make_buffer(bytes);
+    kernels::encode_sparse(as, {0, 512}, places, values, payload.span<std::byte>());
+    const wire::range where{0, place == 3 ? 512 : 256}; // of the others the bytes are of more than the head says
+    const wire::message head = sum ? wire::message{wire::partial_part{{0}, {1}, {7}, where, false, 0, as, bytes}}
+                                   : wire::message{wire::push_part{{0}, {1}, {{0}, {0}, {7}}, where, as, bytes}};
+    const auto frame = wire::encode(head, payload.span<const std::byte>());
+    std::vector<std::byte> stream(frame->head_bytes().begin(), frame->head_bytes().end());
+    stream.insert(stream.end(), frame->payload.begin(), frame->payload.end());
+    frame_reader reader({});
+    collector got;
+    const auto fault = feed(reader, got, stream, [] { return std::size_t{100}; });
+    EXPECT_EQ(fault.value_or("no fault"),
+              place == 3 ? "no fault"
+              : sum      ? "a place of elements encoded as sparse_fp32 is not in their range (frame at byte 0)"
+                         : "a place of elements encoded as sparse_bf16 is not in their range (frame at byte 0)");
   }
 }
 

@@ -15,6 +15,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "actors/job.hpp"
 #include "kernels/codec.hpp"
 
 namespace troupe::actors {
@@ -49,7 +50,7 @@ std::vector<float> drawn(std::mt19937& dice, float most) {
   return out;
 }
 kernels::form form_of(const std::string& name) {
-  return *kernels::form_named(name);
+  return codec_spec{.params = name}.params_form();
 }
 encoded_parameters shard_of(const std::string& form) {
   return {form_of(form), 7, {0, floats}, cut_into_partitions({0, floats}, 512 * sizeof(float)), bytes_of};
@@ -128,6 +129,102 @@ TEST(ParametersImage, WhatACodeLosesIsInTheNextDifference) {
     }
     EXPECT_LE(last, 0.2 * first) << form;
   }
+}
+
+// Some elements move at each version, sometimes nearly all: then they travel as they are.
+TEST(ParametersImage, OfWhatHasChangedAllWhoAreSentItHaveTheVersionItself) {
+  std::mt19937 dice(9);
+  auto shard = shard_of("changed");
+  std::vector<worker> workers(3, worker("changed"));
+  auto newest = drawn(dice, 1);
+  std::size_t codes = 0, wholes = 0;
+  for (std::uint64_t ver = 1; ver <= 80; ++ver) {
+    const std::uint32_t of = ver % 7 == 0 ? 1 : 1 + dice() % 400;
+    for (float& each : newest)
+      if (dice() % of == 0)
+        each = static_cast<float>(dice() >> 8U) * 0x1p-23F - 1;
+    if (ver == 40)
+      newest[3] = std::numeric_limits<float>::infinity();
+    std::vector<worker_id> to{{0}};
+    for (const std::uint32_t i : {1U, 2U})
+      if (dice() % 3 != 0)
+        to.push_back({i});
+    for (const auto& sending : shard.on(order_of(ver, to), block_of(newest))) {
+      for (const auto& part : sending.parts)
+        ++(part.as == kernels::form::sparse_fp32 ? codes : wholes);
+      for (const worker_id who : sending.to)
+        workers[who.value].take({ver}, sending);
+    }
+    for (const worker_id who : to)
+      ASSERT_EQ(workers[who.value].now, newest) << "version " << ver << ", worker " << who.value;
+  }
+  EXPECT_GT(codes, 100U);
+  EXPECT_GT(wholes, 50U);
+}
+
+// A lane behind which much waits cuts what is not encoded.
+TEST(ParametersImage, WhatIsWholeMayComeInPieces) {
+  for (const char* form : {"int8", "changed"}) {
+    std::mt19937 dice(4);
+    auto shard = shard_of(form);
+    worker whole(form), pieces(form);
+    auto newest = drawn(dice, 1);
+    for (std::uint64_t ver = 1; ver <= 4; ++ver) {
+      newest[600] += 0.125F;
+      for (const auto& sending : shard.on(order_of(ver, {{0}, {1}}, ver < 3 ? 1 : 2), block_of(newest))) {
+        whole.take({ver}, sending);
+        auto cut = sending;
+        cut.parts.clear();
+        for (const auto& each : sending.parts) {
+          if (each.as != kernels::form::fp32) {
+            cut.parts.push_back(each);
+            continue;
+          }
+          const std::int64_t middle = each.where.begin + 16 * static_cast<std::int64_t>(1 + dice() % 31);
+          const auto bytes = static_cast<std::size_t>(middle - each.where.begin) * sizeof(float);
+          for (const auto& [part, data] :
+               {std::pair{flat_range{middle, each.where.end}, each.data.slice(bytes, each.data.bytes() - bytes)},
+                {flat_range{each.where.begin, middle}, each.data.slice(0, bytes)}}) {
+            cut.parts.push_back(each);
+            cut.parts.back().where = part;
+            cut.parts.back().data = data;
+          }
+        }
+        pieces.take({ver}, cut);
+      }
+      ASSERT_EQ(pieces.now, whole.now) << form << ", version " << ver;
+    }
+  }
+}
+
+// Half of them at another version are not the version.
+TEST(ParametersImage, ACodeBuildsOnAllOfItsRange) {
+  std::mt19937 dice(6);
+  auto shard = shard_of("changed");
+  worker own("changed");
+  const auto first = drawn(dice, 1);
+  auto second = first;
+  second[10] = 5;
+  shard.on(order_of(1, {{0}}), block_of(first));
+  const auto code = shard.on(order_of(2, {{0}}), block_of(second)).front().parts.front();
+  ASSERT_TRUE(kernels::is_sparse(code.as));
+  std::vector<float> out(512);
+  const auto give = [&](flat_range where, std::uint64_t ver) {
+    const auto begin = static_cast<std::size_t>(where.begin) * sizeof(float),
+               bytes = static_cast<std::size_t>(where.size()) * sizeof(float);
+    return own.image.take(where, {ver}, kernels::form::fp32, {}, block_of(first).slice(begin, bytes).span<const std::byte>(),
+                          std::span{out}.first(static_cast<std::size_t>(where.size())));
+  };
+  const auto take = [&] {
+    return own.image.take(code.where, {2}, code.as, code.base, code.data.span<const std::byte>(), out).value_or("taken");
+  };
+  give({0, 256}, 1);
+  EXPECT_THAT(take(), HasSubstr("which is not here")) << "the other half never came";
+  give({256, 512}, 7);
+  EXPECT_THAT(take(), HasSubstr("which is not here")) << "it is of another version";
+  give({256, 512}, 1);
+  EXPECT_EQ(take(), "taken");
+  EXPECT_EQ(out[10], 5);
 }
 
 TEST(ParametersImage, TheFirstUnderAPlanAreTheVersionItself) {

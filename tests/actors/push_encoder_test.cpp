@@ -21,8 +21,17 @@ kernels::buffer bytes_of(std::size_t bytes) {
   auto block = std::make_shared<std::vector<float>>((bytes + 3) / sizeof(float), std::numeric_limits<float>::quiet_NaN());
   return {block, block->data(), bytes};
 }
-push_encoder encoder_of(const std::string& form, bool feedback, std::uint32_t worker = 1) {
-  return {codec_spec{form, feedback}, {worker}, 7, floats, bytes_of};
+job job_of(const std::string& codec, bool feedback) {
+  job out;
+  out.seed = 7;
+  out.codec.push = codec;
+  out.codec.error_feedback = feedback;
+  out.codec.density = 0.05;
+  out.codec.threshold = 0.0078125;
+  return out;
+}
+push_encoder encoder_of(const std::string& codec, bool feedback, std::uint32_t worker = 1) {
+  return {job_of(codec, feedback), {worker}, floats, bytes_of};
 }
 protocols::push push_of(std::uint64_t clock, bool finite = true) {
   return {.id = {{1}, {0}, {clock}}, .base = {100 + clock}, .finite = finite};
@@ -49,7 +58,7 @@ std::vector<float> residual_of(const push_encoder& by) {
 
 /// Pushes that came to nothing took nothing along.
 TEST(PushEncoder, WhatWasSentAndTheResidualAddUpToAllGradientsWhateverIsDropped) {
-  for (const char* form : {"fp16", "bf16", "int8", "int4", "onebit"})
+  for (const char* form : {"fp16", "bf16", "int8", "int4", "onebit", "topk", "threshold", "dgc"})
     for (std::uint32_t seed = 0; seed < 5; ++seed) {
       auto by = encoder_of(form, true);
       std::mt19937 dice(seed);
@@ -72,6 +81,112 @@ TEST(PushEncoder, WhatWasSentAndTheResidualAddUpToAllGradientsWhateverIsDropped)
       for (std::size_t i = 0; i < floats; ++i)
         ASSERT_NEAR(sent[i] + by.residual()[i], given[i], 1e-5) << form << ", seed " << seed;
     }
+}
+
+/// A worker of job_of(): what it makes of a few elements alone, by hand.
+TEST(PushEncoder, TopkSendsTheLargestOfWhatHasAddedUp) {
+  auto what = job_of("topk", true);
+  what.codec.density = 0.125; // two of sixteen
+  push_encoder by(what, {1}, 16, bytes_of);
+  std::vector<float> g(16);
+  g[1] = 4, g[2] = -3, g[7] = 2;
+  by.encode(push_of(1), {0, 16}, g);
+  by.settle(push_of(1));
+  EXPECT_EQ(by.residual()[7], 2) << "the third largest stays";
+  EXPECT_EQ(by.residual()[1], 0);
+  std::ranges::fill(g, 0.0F);
+  g[7] = 1, g[3] = 0.5F, g[4] = -1;
+  by.encode(push_of(2), {0, 16}, g);
+  const auto sent = by.decoded();
+  EXPECT_EQ(sent.as<float>()[7], 3) << "both together";
+  EXPECT_EQ(sent.as<float>()[4], -1);
+  EXPECT_EQ(sent.as<float>()[3], 0);
+}
+
+TEST(PushEncoder, ThresholdSendsOneStepAtATime) {
+  auto what = job_of("threshold", true);
+  what.codec.threshold = 0.5;
+  push_encoder by(what, {1}, 16, bytes_of);
+  std::vector<float> g(16);
+  g[0] = 1.25F, g[1] = -0.5F, g[2] = 0.375F;
+  by.encode(push_of(1), {0, 16}, g);
+  const auto sent = by.decoded();
+  EXPECT_EQ(std::vector(sent.as<float>(), sent.as<float>() + 3), (std::vector{0.5F, -0.5F, 0.0F}));
+  EXPECT_EQ(std::vector(by.residual().begin(), by.residual().begin() + 3), (std::vector{0.75F, 0.0F, 0.375F}));
+}
+
+/// Lin et al. 2018, algorithm 4, two steps of it: one of sixteen, momentum 1/2.
+TEST(PushEncoder, DgcAddsUpVelocitiesAndStopsThoseThatAreSent) {
+  auto what = job_of("dgc", true);
+  what.codec.density = 1.0 / 16;
+  what.optimizer.momentum = 0.5;
+  push_encoder by(what, {1}, 16, bytes_of);
+  std::vector<float> g(16);
+  g[0] = 4, g[1] = 2;
+  by.encode(push_of(1), {0, 16}, g); // u = v = (4, 2): 4 is sent
+  by.settle(push_of(1));
+  EXPECT_EQ(by.residual()[0], 0);
+  EXPECT_EQ(by.residual()[1], 2);
+  std::ranges::fill(g, 0.0F);
+  by.encode(push_of(2), {0, 16}, g); // u = (0, 1), v = (0, 3)
+  by.settle(push_of(2));
+  auto sent = by.decoded();
+  EXPECT_EQ(sent.as<float>()[0], 0) << "its velocity was stopped";
+  EXPECT_EQ(sent.as<float>()[1], 3);
+  g[2] = 1;
+  by.encode(push_of(3), {0, 16}, g); // u = (0, 0, 1): the second was stopped, too
+  sent = by.decoded();
+  EXPECT_EQ(std::vector(sent.as<float>(), sent.as<float>() + 3), (std::vector{0.0F, 0.0F, 1.0F}));
+}
+
+/// Four workers: the norm of each gradient is at most 10 / 2.
+TEST(PushEncoder, DgcClipsEachGradientByTheNumberOfWorkers) {
+  auto what = job_of("dgc", true);
+  what.codec.density = 1;
+  what.codec.clip = 10;
+  what.cluster.workers = 4;
+  push_encoder by(what, {1}, 16, bytes_of);
+  std::vector<float> g(16);
+  g[3] = 30, g[5] = -40;
+  ASSERT_TRUE(by.clips());
+  by.measure(g);
+  by.encode(push_of(1), {0, 16}, g);
+  auto sent = by.decoded();
+  EXPECT_EQ(sent.as<float>()[3], 3);
+  EXPECT_EQ(sent.as<float>()[5], -4);
+  g[3] = 3, g[5] = 0;
+  by.measure(g);
+  by.encode(push_of(2), {0, 16}, g);
+  sent = by.decoded();
+  EXPECT_EQ(sent.as<float>()[3], 3) << "a short one is as it was";
+}
+
+TEST(PushEncoder, TheDensityComesDownInStages) {
+  codec_spec codec{.push = "dgc", .density = 0.01, .warmup_steps = 3};
+  std::vector<double> found;
+  for (const std::uint64_t version : {0, 2, 3, 6, 8, 9, 11, 12, 1'000'000})
+    found.push_back(codec.density_at(version));
+  EXPECT_EQ(found, (std::vector{0.25, 0.25, 0.0625, 0.015625, 0.015625, 0.01, 0.01, 0.01, 0.01})) << "0.004 is below it";
+  codec.warmup_steps = 0;
+  EXPECT_EQ(codec.density_at(0), 0.01);
+}
+
+TEST(PushEncoder, APushThatIsNotFiniteLeavesVelocitiesAsTheyWere) {
+  auto what = job_of("dgc", true);
+  what.optimizer.momentum = 0.9;
+  push_encoder one(what, {1}, floats, bytes_of), other(what, {1}, floats, bytes_of);
+  for (auto* each : {&one, &other}) {
+    encode_all(*each, 1, drawn(1));
+    each->settle(push_of(1));
+  }
+  auto bad = drawn(2);
+  bad[1900] = std::numeric_limits<float>::infinity();
+  encode_all(one, 2, bad, 512);
+  one.settle(push_of(2, false));
+  for (auto* each : {&one, &other})
+    encode_all(*each, 3, drawn(3));
+  EXPECT_EQ(sent_by(one), sent_by(other));
+  EXPECT_EQ(residual_of(one), residual_of(other));
 }
 
 TEST(PushEncoder, APushThatIsNotFiniteLeavesAllResidualsAsTheyWere) {
@@ -100,7 +215,7 @@ TEST(PushEncoder, ARangeThatIsAskedForAgainIsTheSameCodes) {
 
 /// As with one shard or three, and partitions of any size.
 TEST(PushEncoder, CutsBetweenBlocksChangeNoNumber) {
-  for (const char* form : {"fp16", "bf16", "int8", "int4", "onebit"}) {
+  for (const char* form : {"fp16", "bf16", "int8", "int4", "onebit", "threshold"}) {
     auto whole = encoder_of(form, true), cut = encoder_of(form, true);
     for (std::uint64_t clock = 1; clock <= 3; ++clock) {
       const auto values = drawn(static_cast<std::uint32_t>(clock));

@@ -420,8 +420,11 @@ private:
     setup.receive_buffers = std::make_shared<params_assembler>(all_, allocate);
     setup.from_peers = std::make_shared<peer_assembler>(all_, allocate);
     setup.machine = entry_.make_worker(spec_, {id, {}}, 1);
-    if (setup_.codec.encodes_pushes())
-      setup.encoder = std::make_shared<push_encoder>(setup_.codec, id, 1, all_.size(), allocate);
+    if (setup_.codec.encodes_pushes()) {
+      job what;
+      what.codec = setup_.codec;
+      setup.encoder = std::make_shared<push_encoder>(what, id, all_.size(), allocate);
+    }
     auto compute = system_.spawn<compute_impl>(compute_setup{.queue = queue,
                                                              .net = net_,
                                                              .local_optimizer = setup_.optimizer,

@@ -423,7 +423,7 @@ class Checks(BootstrapTest):
             self.assertLessEqual(abs(node["clock_offset_s"]), node["round_trip_s"] / 2 + 0.001)  # all have one clock
         self.assertGreater(said["nodes"][1]["round_trip_s"], 0)
         done, _ = self.check()
-        self.assertRegex(done.stdout, r"(?m)^d +127\.0\.0\.1 +any +here +\S+ +version 8 +cpu +\S+ GB +\S+ ms +[+-]\S+ ms +drawn$")
+        self.assertRegex(done.stdout, r"(?m)^d +127\.0\.0\.1 +any +here +\S+ +version 9 +cpu +\S+ GB +\S+ ms +[+-]\S+ ms +drawn$")
 
     def test_a_stopped_node_and_an_absent_one_are_named(self):
         self.cluster("abc")

@@ -34,6 +34,11 @@ every_s = 3600.0
 steps = 30
 """
 CODECS = ("fp16", "bf16", "int8", "int4", "onebit")
+SPARSE = {
+    "topk": ["codec.push=topk", "codec.density=0.02"],
+    "dgc": ["codec.push=dgc", "codec.density=0.02", "codec.warmup_steps=2", "codec.clip=1"],
+    "threshold": ["codec.push=threshold", "codec.threshold=0.01"],
+}
 PLACEMENTS = {
     "one process": [],
     "two": ["--nodes", "2"],
@@ -137,6 +142,87 @@ class Parameters(CodecsTest):
                 self.assertGreater(result["test_accuracy"], 0.2, result)
 
 
+class Sparse(CodecsTest):
+    """Some elements alone. What is changed is exact: it changes no weight."""
+    @staticmethod
+    def sets(codec, *further):
+        return [word for one in (*SPARSE[codec], *further) for word in ("--set", one)]
+
+    def test_placement_does_not_change_the_weights(self):
+        found = {self.run_job(job=JOB)["weights_digest"]}
+        for codec in SPARSE:
+            with self.subTest(codec):
+                digests = {name: self.run_job(*self.sets(codec), *placement, job=JOB)["weights_digest"] for name, placement in PLACEMENTS.items()}
+                changed = self.sets(codec, "codec.params=changed")
+                digests |= {f"changed, {name}": self.run_job(*changed, *placement, job=JOB)["weights_digest"] for name, placement in PLACEMENTS.items()}
+                self.assert_one(digests)
+                found.add(digests["two"])
+        self.assertEqual(len(found), 1 + len(SPARSE))
+
+    def test_nor_do_aggregators_that_keep_sums_sparse(self):
+        for fan_in in ("2", '"node"'):
+            for codec in ("topk", "threshold"):
+                sets = self.sets(codec, "codec.params=changed", f"protocol.fan_in={fan_in}", "stop.steps=20")
+                with self.subTest(codec, fan_in=fan_in):
+                    few, plain = self.run_job(*sets, "--nodes", "3", job=JOB), self.run_job(
+                        "--nodes", "3", "--set", f"protocol.fan_in={fan_in}", "--set", "stop.steps=20", job=JOB)
+                    if fan_in == "2":
+                        self.assertEqual(few["weights_digest"], self.run_job(*sets, "--nodes", "4", job=JOB)["weights_digest"])
+                    if codec == "topk":
+                        self.assertLess(few["bytes_push"], 0.2 * plain["bytes_push"], "the sum of two pushes is sparse, too")
+
+    def test_every_protocol_that_takes_them_learns(self):
+        for protocol in ("sync", "backup", "deadline", "async", "dc-async", "ssp", "local", "adacomm"):
+            codec = "topk" if protocol in ("local", "adacomm") else "dgc"
+            with self.subTest(protocol):
+                result = self.run_job("--nodes", "2", *self.sets(codec, f"protocol.name={protocol}", "stop.steps=300"), job=JOB)
+                self.assertGreater(result["test_accuracy"], 0.2, result)
+
+    def test_a_simulation_computes_what_a_run_does(self):
+        for codec in SPARSE:
+            for shards in (1, 3):
+                with self.subTest(codec, shards=shards):
+                    sets = self.sets(codec, "codec.params=changed", f"cluster.shards={shards}")
+                    ran, simulated = self.run_job(*sets, "--nodes", "2", job=JOB), self.simulated(*sets)
+                    for key in ("steps", "train_loss", "test_loss"):
+                        self.assertEqual(ran[key], simulated[key], key)
+
+    def test_a_run_that_goes_on_with_what_is_changed_is_the_run(self):
+        job, sets = self.path("job.toml", JOB), ["--set", "codec.params=changed", "--nodes", "2"]
+        whole = self.run_job(*sets, job=JOB)["weights_digest"]
+        folder = self.path("kept")
+        self.run_job(*sets, "--set", f"checkpoint.dir={folder}", "--set", "stop.steps=12", job=JOB)
+        done = subprocess.run([cluster_test.TROUPE, "run", job, *sets, "--resume", folder, "--quiet", "--json"],
+                              capture_output=True, text=True, timeout=cluster_test.DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout.splitlines()[-1])["weights_digest"], whole)
+        replicas = ["--set", "cluster.replicas=2", "--nodes", "4", "--set", "codec.params=changed"]
+        self.assertEqual(self.run_job(*replicas, job=JOB)["weights_digest"], whole)
+
+    def test_each_reason_why_not_is_said(self):
+        for sets, words in (
+                (["codec.push=threshold"], "codec.push = \"threshold\" needs codec.threshold"),
+                (["codec.push=topk", "optimizer.name=adamw", "optimizer.momentum="], "takes what is not sent for zero"),
+                (["codec.push=topk", "protocol.name=easgd"], "so few bits lose as much"),
+                (["codec.push=topk", "protocol.name=coded"], "weights that change from round to round"),
+                (["codec.push=dgc", "optimizer.nesterov=true"], "do not look ahead"),
+                (["codec.push=dgc", "optimizer.weight_decay=0.001"], "decay at every step"),
+                (["codec.push=dgc", "codec.error_feedback=false"], "adds up what is not sent yet"),
+                (["codec.push=dgc", "protocol.name=local"], "local steps have one already"),
+                (["codec.push=topk", "codec.density=0"], "codec.density"),
+                (["codec.push=topk", "codec.density=1.5"], "codec.density"),
+                (["codec.push=onebit", "codec.density=0.5"], "codec.density belongs to codec.push"),
+                (["codec.push=changed"], "codec.push"),
+                (["codec.params=topk"], "codec.params"),
+                (["codec.params=changed", "protocol.name=async"], "answers each push alone")):
+            with self.subTest(" ".join(sets)):
+                flags = [word for one in sets for word in ("--set", one)]
+                done = subprocess.run([cluster_test.TROUPE, "check", self.path("job.toml", JOB), *flags], capture_output=True, text=True,
+                                      timeout=cluster_test.DEADLINE_S, check=False)
+                self.assertEqual(done.returncode, 2, done.stdout)
+                self.assertIn(words, done.stderr)
+
+
 class Simulated(CodecsTest):
     def test_a_simulation_computes_what_a_run_does(self):
         for codec in ("none", *CODECS):
@@ -228,10 +314,12 @@ class Measured(CodecsTest):
         done = subprocess.run([cluster_test.TROUPE, "bench", "codecs", "--tiny", "--json"], capture_output=True, text=True,
                               timeout=cluster_test.DEADLINE_S, check=True)
         rows = json.loads(done.stdout)["codecs"]
-        self.assertEqual([row["codec"] for row in rows], list(CODECS))
+        self.assertEqual([row["codec"] for row in rows], [*CODECS, "sparse_bf16"])
         self.assertEqual(list(rows[0]), ["codec", "bytes", "bytes_ratio", "encode_gbps", "feedback_gbps", "add_gbps", "copy_gbps"])
         for row, ratio in zip(rows, (2, 2, 4 / (1 + 4 / 256), 4 / (1 / 2 + 4 / 256), 32 / (1 + 8 * 8 / 512))):
             self.assertAlmostEqual(row["bytes_ratio"], ratio, places=6)
+        self.assertGreater(rows[-1]["bytes_ratio"], 500, rows[-1])
+        for row in rows:
             self.assertGreater(min(row[key] for key in row if key.endswith("gbps")), 0, row)
 
 

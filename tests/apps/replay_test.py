@@ -50,6 +50,7 @@ KINDS = {
     "sync by worker": ["--set", "data.partition=by-worker", "--set", "data.sorted_fraction=0.5"],
     "sync augmented": ["--set", 'data.augment=["crop 2", "flip"]'],
     "sync with feedback": ["--set", "codec.push=onebit"],
+    "sync of few elements": ["--set", "codec.push=dgc", "--set", "codec.density=0.02", "--set", "codec.params=changed"],
     "backup rounded to int4": ["--set", "protocol.name=backup", "--set", "codec.push=int4", "--set", "codec.error_feedback=false", *STRAGGLER],
     "backup": ["--set", "protocol.name=backup", *STRAGGLER],
     "deadline adamw": ["--set", "protocol.name=deadline", *STRAGGLER, *ADAMW],

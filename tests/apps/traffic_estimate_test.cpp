@@ -2,6 +2,8 @@
 // Bytes of a round by formula, worked out by hand; heads of frames are a few hundred bytes.
 #include "apps/traffic_estimate.hpp"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "actors/node/place_roles.hpp"
@@ -52,6 +54,28 @@ TEST(TrafficEstimate, APushHasTheBytesOfItsForm) {
   }
   job.protocol.fan_in = protocols::fan_in_of_nodes;
   EXPECT_NEAR(estimate(job).round.push, model, heads);
+}
+
+/// A thousandth of each push, in 16 bits and a place; of what has changed, that of all eight, in 32.
+TEST(TrafficEstimate, OfSomeElementsThereAreTheirBytesAndPlaces) {
+  auto job = job_of({.nodes = 2, .workers = 8});
+  job.codec.push = "dgc";
+  job.codec.params = "changed";
+  job.codec.warmup_steps = 15;
+  const auto found = estimate(job);
+  const auto bytes = [](double share, double element) { return floats * share * (element + std::log2(1 / share) + 1.5) / 8; };
+  constexpr double few = 7 * 200; // heads of seven partitions
+  EXPECT_NEAR(found.round.push, 8 * bytes(0.001, 16), 8 * few);
+  EXPECT_NEAR(found.round.params, bytes(0.008, 32), few);
+  EXPECT_NEAR(found.start, model - found.round.params, few);
+  job.protocol.fan_in = protocols::fan_in_of_nodes;
+  EXPECT_NEAR(estimate(job).round.push, bytes(0.008, 32), few) << "the node's sum is sparse, too";
+  job.codec.push = "topk";
+  EXPECT_NEAR(estimate(job).round.params, bytes(0.008, 32), few);
+  job.optimizer.momentum = 0.9;
+  EXPECT_NEAR(estimate(job).round.params, model, heads) << "whatever was touched moves on";
+  job.codec.push = "threshold";
+  EXPECT_LE(estimate(job).round.push, model + heads) << "at most all of them";
 }
 
 TEST(TrafficEstimate, ParametersHaveTheBytesOfTheirFormButForTheFirst) {

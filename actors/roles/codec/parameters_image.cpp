@@ -10,6 +10,7 @@
 
 #include "actors/roles/device.hpp"
 #include "kernels/codec.hpp"
+#include "kernels/sparse.hpp"
 
 namespace troupe::actors {
 
@@ -61,6 +62,10 @@ bool encoded_parameters::move(protocols::version ver, const kernels::buffer& par
 
 /// False, and nothing has changed, if a difference is not finite.
 bool encoded_parameters::encode(protocols::version ver, const kernels::buffer& parameters) {
+  if (form_ == kernels::form::sparse_fp32) {
+    encode_changes(parameters);
+    return true;
+  }
   const kernels::random_key key{.seed = seed_, .stream = image_stream, .step = ver.value};
   std::vector<parameters_part> codes;
   for (const auto part : partitions_) {
@@ -86,25 +91,54 @@ bool encoded_parameters::encode(protocols::version ver, const kernels::buffer& p
   return true;
 }
 
+/// The image is the parameters themselves. A partition that has changed too much is sent as it is.
+void encoded_parameters::encode_changes(const kernels::buffer& parameters) {
+  codes_.clear();
+  for (const auto part : partitions_) {
+    const std::size_t begin = float_bytes(part.begin - range_.begin), bytes = float_bytes(part.size());
+    const auto now = parameters.slice(begin, bytes);
+    const auto places = kernels::choose_changed(now.span<const float>(), image_.slice(begin, bytes).span<const float>());
+    const std::size_t shorter = kernels::sparse_bytes(form_, elements_of(part), places);
+    if (shorter >= bytes) {
+      codes_.push_back({.where = part, .data = now});
+      continue;
+    }
+    codes_.push_back({.where = part, .data = allocate_(shorter), .as = form_});
+    kernels::encode_sparse(form_, elements_of(part), places, now.span<const float>(), codes_.back().data.span<std::byte>());
+  }
+  image_ = parameters;
+}
+
+/// What is sent whole may come in pieces: lanes cut it.
+bool decoded_parameters::has(flat_range where, protocols::version ver) const {
+  auto next = where.begin;
+  for (auto at = has_.find(next); next < where.end && at != has_.end() && at->second.second == ver; at = has_.find(next))
+    next = at->second.first;
+  return next == where.end;
+}
+
 std::optional<std::string> decoded_parameters::take(flat_range where, protocols::version ver, kernels::form as,
                                                     protocols::version base, std::span<const std::byte> bytes,
                                                     std::span<float> out) {
   if (where.begin < 0 || where.end > static_cast<std::int64_t>(image_.size())
-      || bytes.size() != kernels::encoded_bytes(as, elements_of(where)))
+      || (!kernels::is_sparse(as) && bytes.size() != kernels::encoded_bytes(as, elements_of(where))))
     return fmt::format("parameters {} to {} of version {}: not of this model", where.begin, where.end, ver.value);
   const auto own = std::span{image_}.subspan(static_cast<std::size_t>(where.begin), static_cast<std::size_t>(where.size()));
   if (as == kernels::form::fp32) {
     std::memcpy(own.data(), bytes.data(), bytes.size());
   } else {
-    const auto known = has_.find(where.begin);
     if (as != form_ || !kernels::is_sound(as, elements_of(where), bytes))
       return fmt::format("parameters {} to {} of version {}: not as this job encodes them", where.begin, where.end, ver.value);
-    if (known == has_.end() || known->second != std::pair{where, base})
+    if (!has(where, base))
       return fmt::format("parameters {} to {} of version {} build on version {}, which is not here", where.begin, where.end,
                          ver.value, base.value);
-    kernels::add_decoded(as, elements_of(where), bytes, 1, own);
+    if (as == kernels::form::sparse_fp32)
+      kernels::overwrite_sparse(as, bytes, own);
+    else
+      kernels::add_decoded(as, elements_of(where), bytes, 1, own);
   }
-  has_.insert_or_assign(where.begin, std::pair{where, ver});
+  has_.erase(has_.lower_bound(where.begin), has_.lower_bound(where.end));
+  has_.insert_or_assign(where.begin, std::pair{where.end, ver});
   if (static_cast<const void*>(out.data()) != bytes.data()) // a lane has read it to there
     std::ranges::copy(own, out.begin());
   return {};

@@ -44,6 +44,7 @@ public:
 
 private:
   bool encode(protocols::version ver, const kernels::buffer& parameters);
+  void encode_changes(const kernels::buffer& parameters);
   std::vector<parameters_part> whole() const;
 
   kernels::form form_;
@@ -80,9 +81,11 @@ public:
                                   std::span<const std::byte> bytes, std::span<float> out);
 
 private:
+  bool has(flat_range where, protocols::version ver) const;
+
   kernels::form form_;
   std::vector<float> image_;
-  std::map<std::int64_t, std::pair<flat_range, protocols::version>> has_; ///< by where a partition begins
+  std::map<std::int64_t, std::pair<std::int64_t, protocols::version>> has_; ///< by where a piece begins: its end and version
 };
 
 } // namespace troupe::actors

@@ -17,7 +17,8 @@ protocols::wire::params_part head_of(const protocols::send_order& order, protoco
           {order.epoch, order.ver, order.key, order.position, order.period, part.marked, {}},
           {part.where.begin, part.where.end},
           part.as,
-          part.base};
+          part.base,
+          part.sparse_bytes()};
 }
 
 void send_part(const role_peers& peers, const protocols::send_order& order, protocols::holder_id from,

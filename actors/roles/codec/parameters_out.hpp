@@ -23,6 +23,9 @@ struct parameters_part {
   protocols::version marked{}; ///< known to the lead's shard alone
   kernels::form as = kernels::form::fp32;
   protocols::version base{};
+
+  /// That a receiver has to be told.
+  std::uint32_t sparse_bytes() const { return kernels::is_sparse(as) ? static_cast<std::uint32_t>(data.bytes()) : 0; }
 };
 
 protocols::wire::params_part head_of(const protocols::send_order& order, protocols::holder_id from, const parameters_part& part,

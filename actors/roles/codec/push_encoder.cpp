@@ -3,8 +3,10 @@
 #include "actors/roles/codec/push_encoder.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/codec.hpp"
+#include "kernels/sparse.hpp"
 
 namespace troupe::actors {
 
@@ -14,19 +16,48 @@ kernels::coded_range coded(flat_range where) {
   return {where.begin, where.size()};
 }
 
+template <class T>
+std::span<T> at(std::span<T> all, flat_range where) {
+  return all.subspan(static_cast<std::size_t>(where.begin), static_cast<std::size_t>(where.size()));
+}
+
 /// Apart from the streams of a model's layers.
 constexpr std::uint32_t first_stream = 1U << 31U;
 
 } // namespace
 
-push_encoder::push_encoder(const codec_spec& how, protocols::worker_id worker, std::uint64_t seed, std::int64_t floats,
-                           allocate_fn allocate)
-    : form_(how.form()), feeds_back_(how.error_feedback), worker_(worker), seed_(seed), floats_(floats),
-      allocate_(std::move(allocate)) {
-  if (feeds_back_) {
-    residual_.resize(static_cast<std::size_t>(floats));
-    before_.resize(static_cast<std::size_t>(floats));
-  }
+std::span<float> push_encoder::kept::remember(flat_range where) {
+  const auto own = at(std::span{now}, where);
+  std::ranges::copy(own, before.begin() + where.begin);
+  return own;
+}
+
+void push_encoder::kept::take_back(flat_range where) {
+  if (!now.empty())
+    std::ranges::copy(at(std::span{before}, where), now.begin() + where.begin);
+}
+
+push_encoder::push_encoder(const job& what, protocols::worker_id worker, std::int64_t floats, allocate_fn allocate)
+    : how_(what.codec), momentum_(static_cast<float>(what.optimizer.momentum)), worker_(worker), seed_(what.seed),
+      workers_(what.cluster.workers), floats_(floats), allocate_(std::move(allocate)) {
+  const auto begin = [this](kept& what) {
+    what.now.resize(static_cast<std::size_t>(floats_));
+    what.before.resize(static_cast<std::size_t>(floats_));
+  };
+  if (how_.error_feedback)
+    begin(residual_);
+  if (how_.corrects_momentum())
+    begin(velocity_);
+}
+
+void push_encoder::measure(std::span<const float> whole) {
+  if (!clips())
+    return;
+  double squares = 0;
+  for (const float g : whole)
+    squares += static_cast<double>(g) * static_cast<double>(g);
+  const double norm = std::sqrt(squares), largest = how_.clip / std::sqrt(static_cast<double>(workers_));
+  scale_ = norm > largest ? static_cast<float>(largest / norm) : 1.0F;
 }
 
 kernels::buffer push_encoder::encode(const protocols::push& push, flat_range where, std::span<const float> values) {
@@ -39,19 +70,77 @@ kernels::buffer push_encoder::encode(const protocols::push& push, flat_range whe
   }
   if (const auto known = parts_.find(where.begin); known != parts_.end() && known->second.where == where)
     return known->second.codes;
-  const kernels::coded_range range = coded(where);
-  auto codes = allocate_(kernels::encoded_bytes(form_, range));
-  const kernels::random_key key{.seed = seed_, .stream = first_stream | worker_.value, .step = push.base.value};
-  if (feeds_back_) {
-    const auto at = static_cast<std::size_t>(where.begin), count = static_cast<std::size_t>(where.size());
-    const auto own = std::span{residual_}.subspan(at, count);
-    std::ranges::copy(own, before_.begin() + where.begin);
-    kernels::encode_with_feedback(form_, range, key, values, own, codes.span<std::byte>());
-  } else {
-    kernels::encode(form_, range, key, values, codes.span<std::byte>());
-  }
+  auto codes = kernels::is_sparse(form()) ? encode_some(push.base, where, values) : encode_all(push.base, where, values);
   parts_.insert_or_assign(where.begin, part{where, codes});
   return codes;
+}
+
+kernels::buffer push_encoder::encode_all(protocols::version base, flat_range where, std::span<const float> values) {
+  auto codes = allocate_(kernels::encoded_bytes(form(), coded(where)));
+  const kernels::random_key key{.seed = seed_, .stream = first_stream | worker_.value, .step = base.value};
+  if (how_.error_feedback)
+    kernels::encode_with_feedback(form(), coded(where), key, values, residual_.remember(where), codes.span<std::byte>());
+  else
+    kernels::encode(form(), coded(where), key, values, codes.span<std::byte>());
+  return codes;
+}
+
+/// Nothing of values that are not finite; then all that is kept is as it was.
+kernels::buffer push_encoder::encode_some(protocols::version base, flat_range where, std::span<const float> values) {
+  if (!add_up(where, values)) {
+    velocity_.take_back(where);
+    return sparse(where, {}, whole_);
+  }
+  const auto size = static_cast<float>(how_.threshold);
+  const auto places = form() == kernels::form::sparse_sign
+                          ? kernels::choose_from(whole_, size)
+                          : kernels::choose_largest(coded(where), whole_, how_.density_at(base.value));
+  kernels::buffer codes;
+  if (form() == kernels::form::sparse_sign) {
+    std::vector<float> signs(whole_.size());
+    std::ranges::transform(whole_, signs.begin(), [size](float x) { return std::copysign(size, x); });
+    codes = sparse(where, places, signs);
+  } else {
+    codes = sparse(where, places, whole_);
+  }
+  if (how_.corrects_momentum())
+    for (const std::uint32_t place : places)
+      velocity_.now[static_cast<std::size_t>(where.begin) + place] = 0;
+  if (how_.error_feedback) {
+    kernels::add_decoded(form(), coded(where), codes.span<const std::byte>(), -1, whole_);
+    std::ranges::copy(whole_, at(std::span{residual_.now}, where).begin());
+  }
+  return codes;
+}
+
+/// Makes `whole_` all that could be sent, and moves the velocity. False if some of it is not finite.
+bool push_encoder::add_up(flat_range where, std::span<const float> values) {
+  whole_.assign(values.begin(), values.end());
+  if (how_.corrects_momentum()) {
+    const auto u = velocity_.remember(where);
+    for (std::size_t i = 0; i < u.size(); ++i)
+      whole_[i] = u[i] = momentum_ * u[i] + scale_ * values[i];
+  }
+  if (how_.error_feedback) {
+    const auto lost = residual_.remember(where);
+    std::ranges::transform(whole_, lost, whole_.begin(), std::plus{});
+  }
+  return std::ranges::all_of(whole_, [](float x) { return std::isfinite(x); });
+}
+
+kernels::buffer push_encoder::sparse(flat_range where, std::span<const std::uint32_t> places,
+                                     std::span<const float> values) const {
+  auto codes = allocate_(kernels::sparse_bytes(form(), coded(where), places));
+  kernels::encode_sparse(form(), coded(where), places, values, codes.span<std::byte>());
+  return codes;
+}
+
+protocols::wire::push_part push_encoder::head_of(protocols::wire::push_part part) const {
+  part.as = form();
+  const auto known = parts_.find(part.where.begin);
+  if (kernels::is_sparse(part.as) && known != parts_.end() && known->second.where.end == part.where.end)
+    part.bytes = static_cast<std::uint32_t>(known->second.codes.bytes());
+  return part;
 }
 
 void push_encoder::settle(const protocols::push& push) {
@@ -63,16 +152,16 @@ void push_encoder::settle(const protocols::push& push) {
 }
 
 void push_encoder::take_back() {
-  if (feeds_back_)
-    for (const auto& [begin, each] : parts_)
-      std::copy(before_.begin() + begin, before_.begin() + each.where.end, residual_.begin() + begin);
+  for (const auto& [begin, each] : parts_) {
+    residual_.take_back(each.where);
+    velocity_.take_back(each.where);
+  }
 }
 
 kernels::buffer push_encoder::decoded() const {
   auto out = allocate_(static_cast<std::size_t>(floats_) * sizeof(float));
   for (const auto& [begin, each] : parts_)
-    kernels::decode(form_, coded(each.where), each.codes.span<const std::byte>(),
-                    out.span<float>().subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(each.where.size())));
+    kernels::decode(form(), coded(each.where), each.codes.span<const std::byte>(), at(out.span<float>(), each.where));
   return out;
 }
 

@@ -12,47 +12,71 @@
 #include "kernels/buffer.hpp"
 #include "protocols/ids.hpp"
 #include "protocols/message.hpp"
+#include "protocols/wire/message.hpp"
 #include "tensor/layout.hpp"
 
 namespace troupe::actors {
 
-/// Encodes the pushes of one life of a worker, range by range, in host memory (kernels/codec.hpp). With error feedback, what the
-/// codes of a push lose is added to the next push, each element at its place in the flat array. Used by one thread.
+/// Encodes the pushes of one life of a worker, range by range, in host memory (kernels/codec.hpp, kernels/sparse.hpp). With error
+/// feedback, what the codes of a push lose is added to the next push, each element at its place in the flat array. Used by one
+/// thread.
 ///
 /// The residuals survive plans and aggregators, for they do not know of either; another life begins with zeros. A push that was
 /// left out takes along what it carried, as without a codec. Numbers are drawn by worker, version and place, so a run that goes
 /// on from a checkpoint draws the same.
+///
+/// topk sends the largest elements, threshold all that have reached it. dgc (Lin et al. 2018) sends the largest sums of
+/// velocities: u = m u + g, v = v + u, and u = v = 0 where v is sent. The norm of g is at most clip / sqrt(workers).
 class push_encoder {
 public:
   using allocate_fn = std::function<kernels::buffer(std::size_t bytes)>;
 
-  /// `floats`: of the flat array. `seed`: the job's.
-  push_encoder(const codec_spec& how, protocols::worker_id worker, std::uint64_t seed, std::int64_t floats, allocate_fn allocate);
+  /// `floats`: of the flat array. Of the job it reads `codec`, `seed`, `optimizer.momentum` and `cluster.workers`.
+  push_encoder(const job& what, protocols::worker_id worker, std::int64_t floats, allocate_fn allocate);
 
-  kernels::form form() const { return form_; }
+  kernels::form form() const { return how_.form(); }
+  /// Whether it has to measure a push, all of it, before it encodes the first range.
+  bool clips() const { return how_.clip > 0; }
+  /// Does nothing unless it clips.
+  void measure(std::span<const float> whole);
   /// The codes of these values of the flat array, as a part of this push; again for the same range: the same. The first range of
   /// another push ends the last, and takes it back unless it was settled.
   kernels::buffer encode(const protocols::push& push, flat_range where, std::span<const float> values);
+  /// The head of a part of the newest push, with its form, and with its bytes if its range has been encoded.
+  protocols::wire::push_part head_of(protocols::wire::push_part part) const;
   /// The push has been sent. Unless it is finite, everybody leaves it out: its residuals are as they were before it.
   void settle(const protocols::push& push);
   /// What its receivers make of the newest push, all of whose ranges were encoded: the whole flat array, in a block of its own.
   kernels::buffer decoded() const;
-  std::span<const float> residual() const { return residual_; }
+  std::span<const float> residual() const { return residual_.now; }
 
 private:
   struct part {
     flat_range where;
     kernels::buffer codes;
   };
+  /// Of all elements, or of none: what is not used. Where the newest push has been encoded, also as it was before.
+  struct kept {
+    std::vector<float> now, before;
+    std::span<float> remember(flat_range where);
+    void take_back(flat_range where);
+  };
+  kernels::buffer encode_all(protocols::version base, flat_range where, std::span<const float> values);
+  kernels::buffer encode_some(protocols::version base, flat_range where, std::span<const float> values);
+  kernels::buffer sparse(flat_range where, std::span<const std::uint32_t> places, std::span<const float> values) const;
+  bool add_up(flat_range where, std::span<const float> values);
   void take_back();
 
-  kernels::form form_;
-  bool feeds_back_;
+  codec_spec how_;
+  float momentum_;
+  float scale_ = 1; ///< of the newest push, which is clipped
   protocols::worker_id worker_;
   std::uint64_t seed_;
+  std::uint32_t workers_;
   std::int64_t floats_;
   allocate_fn allocate_;
-  std::vector<float> residual_, before_; ///< of all elements; before the newest push, where it has been encoded
+  kept residual_, velocity_;
+  std::vector<float> whole_; ///< of one range: all that could be sent
   protocols::push_id newest_{};
   bool settled_ = true;
   std::map<std::int64_t, part> parts_; ///< of the newest push, by where they begin

@@ -5,9 +5,34 @@
 #include "actors/errors.hpp"
 #include "actors/roles/operator_pause.hpp"
 
+#include <utility>
+#include <vector>
+
 #include <fmt/format.h>
 
+#include "kernels/sparse.hpp"
+
 namespace troupe::actors {
+
+namespace {
+
+/// Exactly this part of a sum; none where that takes no fewer bytes.
+std::optional<std::pair<wire::partial_part, kernels::buffer>> sparse_sum(wire::partial_part head, const kernels::buffer& part) {
+  const auto range = head.where.elements();
+  const auto values = part.span<const float>();
+  const auto places = kernels::choose_nonzero(values);
+  head.as = kernels::form::sparse_fp32;
+  const std::size_t bytes = kernels::sparse_bytes(head.as, range, places);
+  if (bytes >= part.bytes())
+    return std::nullopt;
+  head.bytes = static_cast<std::uint32_t>(bytes);
+  auto block = std::make_shared<std::vector<std::uint64_t>>(bytes / sizeof(std::uint64_t));
+  kernels::buffer out{block, block->data(), bytes};
+  kernels::encode_sparse(head.as, range, places, values, out.span<std::byte>());
+  return std::pair{head, out};
+}
+
+} // namespace
 
 aggregator_state::aggregator_state(measured_pointer<holder_control> self, aggregator_setup setup)
     : self_(self), setup_(std::move(setup)), core_(setup_.receive_buffers, setup_.queue), bound_(*this, setup_.place),
@@ -162,17 +187,21 @@ void aggregator_state::forward(const protocols::partial& head, const std::option
   }
 }
 
-/// Once the sum is computed.
+/// Once the sum is computed. A sum of sparse pushes is sent sparse where that is shorter.
 void aggregator_state::send_part(const wire::partial_part& head, const kernels::buffer& part) {
   const auto& parent = peers_->holders[head.to.value];
+  const auto send = [parent, head, sparse = setup_.sparse](const kernels::buffer& on_host) {
+    const auto coded = sparse ? sparse_sum(head, on_host) : std::nullopt;
+    coded ? caf::anon_send(parent, coded->first, coded->second) : caf::anon_send(parent, head, on_host);
+  };
   if (setup_.queue->on_host())
-    setup_.queue->notify([parent, head, part] { caf::anon_send(parent, head, part); });
+    setup_.queue->notify([send, part] { send(part); });
   else if (auto near = peers_->local_device_holders.find(head.to); near != peers_->local_device_holders.end())
     setup_.queue->notify([to = near->second, head, part, device = std::string{setup_.queue->name()}] {
       caf::anon_send(to, head, device_tensor{part, device});
     });
   else
-    core_.copy_out(part, [parent, head](const kernels::buffer& on_host) { caf::anon_send(parent, head, on_host); });
+    core_.copy_out(part, send);
 }
 
 } // namespace troupe::actors

@@ -31,6 +31,7 @@ struct aggregator_setup {
   std::shared_ptr<kernels::backend> queue;
   holder_receive_buffers receive_buffers;
   tracer_ptr trace;
+  bool sparse = false;            ///< pushes are, and so are sums
   protocols::link_spec link = {}; ///< emulated, incoming; its parents have their own links
   wall_clock wall = steady_ns;
 };

@@ -2,6 +2,7 @@
 // What shards and aggregators share: incoming pushes and partial sums, and memory that a device still reads.
 #pragma once
 
+#include <map>
 #include <memory>
 
 #include "actors/messages/role.hpp"
@@ -49,7 +50,7 @@ public:
   /// The push, once it is complete.
   template <class Payload>
   std::optional<complete<protocols::push>> add(const wire::push_part& head, const Payload& payload) {
-    came.bytes += kernels::encoded_bytes(head.as, head.where.elements());
+    came.bytes += wire::payload_bytes(head);
     return counted(inbox_.add(head, payload));
   }
   std::optional<complete<protocols::push>> add(const wire::push_end& end) { return counted(inbox_.add(end)); }
@@ -59,11 +60,13 @@ public:
     complete<protocols::partial> done{{head.from, head.ver, {}, head.decision}};
     if (!head.empty) {
       partial_key key{head.from, head.ver, head.decision};
-      if (!partials_.add(key, {head.where.begin, head.where.end}, payload))
+      if (!add_part(partials_, key, head, payload))
         return std::nullopt;
+      sums_sent_[key] += wire::payload_bytes(head);
       done.tensor = partials_.take(key);
       if (!done.tensor)
         return std::nullopt;
+      done.sent = sums_sent_.extract(key).mapped();
     }
     return done;
   }
@@ -72,7 +75,9 @@ public:
   void take_again() { inbox_.take_again(); }
   /// Sums that nobody completes any more.
   void forget_sums_before(protocols::version ver) {
-    partials_.drop_if([ver](const partial_key& key) { return key.ver < ver; });
+    const auto older = [ver](const partial_key& key) { return key.ver < ver; };
+    partials_.drop_if(older);
+    std::erase_if(sums_sent_, [&](const auto& item) { return older(item.first); });
   }
 
   /// Copies a block to host memory and calls `send` with the copy, on any thread. Both blocks are kept alive until then.
@@ -133,6 +138,7 @@ private:
   std::shared_ptr<kernels::backend> queue_;
   push_inbox inbox_;
   tensor_inbox<partial_key> partials_;
+  std::map<partial_key, std::size_t> sums_sent_; ///< bytes of the parts that have come
 };
 
 } // namespace troupe::actors

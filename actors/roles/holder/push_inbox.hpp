@@ -12,6 +12,7 @@
 #include "actors/roles/tensor_inbox.hpp"
 #include "kernels/codec.hpp"
 #include "protocols/message.hpp"
+#include "protocols/wire/codec.hpp"
 #include "protocols/wire/message.hpp"
 
 namespace troupe::actors {
@@ -25,6 +26,26 @@ struct complete {
 
   std::size_t bytes() const { return sent.value_or(tensor ? tensor->bytes() : 0); }
 };
+
+/// Adds a part of a push or of a sum, and decodes it if it is encoded; of bytes that are not of the head's form, nothing is.
+template <class Key, class Head>
+bool add_part(tensor_inbox<Key>& to, const Key& key, const Head& head, const kernels::buffer& payload) {
+  const flat_range where{head.where.begin, head.where.end};
+  if (head.as == kernels::form::fp32)
+    return to.add(key, where, payload);
+  const auto range = head.where.elements();
+  if (!kernels::is_sound(head.as, range, payload.span<const std::byte>()))
+    return false;
+  const auto floats = to.place(key, where);
+  if (!floats)
+    return false;
+  kernels::decode(head.as, range, payload.span<const std::byte>(), floats.template span<float>());
+  return to.add(key, where, floats);
+}
+template <class Key, class Head>
+bool add_part(tensor_inbox<Key>& to, const Key& key, const Head& head, const device_tensor& payload) {
+  return to.add(key, {head.where.begin, head.where.end}, payload);
+}
 
 using push_assembler = assembler<protocols::push_id>;
 
@@ -41,10 +62,10 @@ public:
       parts_.drop_if([&](const protocols::push_id& id) { return id == head.id; });
       return std::nullopt;
     }
-    if (!add_part(head, payload))
+    if (!add_part(parts_, head.id, head, payload))
       return std::nullopt;
     if (head.as != kernels::form::fp32)
-      sent_[head.id] += kernels::encoded_bytes(head.as, head.where.elements());
+      sent_[head.id] += protocols::wire::payload_bytes(head);
     return take(head.id);
   }
   std::optional<complete<protocols::push>> add(const protocols::wire::push_end& end) {
@@ -74,24 +95,6 @@ private:
   bool is_old(const protocols::push_id& id) const {
     auto found = newest_.find(id.worker);
     return found != newest_.end() && std::pair{id.incarnation, id.clock} <= found->second;
-  }
-
-  bool add_part(const protocols::wire::push_part& head, const device_tensor& payload) {
-    return parts_.add(head.id, {head.where.begin, head.where.end}, payload);
-  }
-  /// Of bytes that are not of the head's form, nothing is decoded.
-  bool add_part(const protocols::wire::push_part& head, const kernels::buffer& payload) {
-    const flat_range where{head.where.begin, head.where.end};
-    if (head.as == kernels::form::fp32)
-      return parts_.add(head.id, where, payload);
-    const auto range = head.where.elements();
-    if (!kernels::is_sound(head.as, range, payload.span<const std::byte>()))
-      return false;
-    const auto floats = parts_.place(head.id, where);
-    if (!floats)
-      return false;
-    kernels::decode(head.as, range, payload.span<const std::byte>(), floats.template span<float>());
-    return parts_.add(head.id, where, floats);
   }
 
   std::optional<complete<protocols::push>> take(const protocols::push_id& id) {

@@ -175,7 +175,7 @@ void worker_state::begin(const protocols::compute& request, const protocols::pla
     mix({{.tensor = anchor_}});
   }
   step_.measures = own != nullptr && own->measures;
-  if (!setup_.overlaps || !streams())
+  if (!setup_.overlaps || !streams() || (setup_.encoder && setup_.encoder->clips()))
     step_.request.stream_as.reset();
   if (own != nullptr) {
     const auto epochs = static_cast<double>(request.position) / static_cast<double>(setup_.data_size);
@@ -458,11 +458,13 @@ void worker_state::send_push(const protocols::push& push, const kernels::buffer&
 void worker_state::send_parts(const protocols::push& push, const kernels::buffer& gradient, bool keep) {
   const bool streamed = step_.request.stream_as && step_.request.stream_as->id == push.id;
   std::size_t bytes = 0;
+  if (gradient && setup_.encoder)
+    setup_.encoder->measure(gradient.span<const float>());
   for (std::size_t t = 0; gradient && t < setup_.targets.size(); ++t)
     for (std::size_t p = 0; p < setup_.targets[t].partitions.size(); ++p) {
-      bytes += wire::payload_bytes(head_of(t, p, push));
       if (!streamed || step_.slots_missing[t][p] != 0 || moved_.contains(setup_.targets[t].holder))
         send_partition(t, p, gradient, push);
+      bytes += wire::payload_bytes(head_of(t, p, push));
     }
   leaving_ = {};
   auto sent = gradient; // as its receivers have it
@@ -502,10 +504,8 @@ void worker_state::push_again(std::optional<protocols::holder_id> to) {
       if (to && setup_.targets[t].holder != *to)
         continue;
       for (std::size_t p = 0; gradient && p < setup_.targets[t].partitions.size(); ++p)
-        if (setup_.encoder) // what was kept is decoded, and codes of that may be others
-          send_floats(t, p, gradient, push);
-        else
-          send_partition(t, p, gradient, push);
+        // What was kept is decoded, and codes of that may be others.
+        setup_.encoder ? send_floats(t, p, gradient, push) : send_partition(t, p, gradient, push);
       send_end(setup_.targets[t], push, !gradient.empty());
     }
 }
@@ -513,7 +513,8 @@ void worker_state::push_again(std::optional<protocols::holder_id> to) {
 wire::push_part worker_state::head_of(std::size_t target, std::size_t partition, const protocols::push& as) const {
   const auto& to = setup_.targets[target];
   const auto where = to.partitions[partition];
-  return {to.holder, as.epoch, as.id, {where.begin, where.end}, setup_.encoder ? setup_.encoder->form() : kernels::form::fp32};
+  const wire::push_part out{to.holder, as.epoch, as.id, {where.begin, where.end}};
+  return setup_.encoder ? setup_.encoder->head_of(out) : out;
 }
 
 /// From a gradient in host memory, as it is.
@@ -521,6 +522,7 @@ void worker_state::send_floats(std::size_t target, std::size_t partition, const 
                                const protocols::push& as) {
   auto head = head_of(target, partition, as);
   head.as = kernels::form::fp32;
+  head.bytes = 0;
   caf::anon_send(peers_->holders[head.to.value], head,
                  gradient.slice(static_cast<std::size_t>(head.where.begin) * sizeof(float), wire::payload_bytes(head)));
 }
@@ -531,12 +533,12 @@ void worker_state::send_partition(std::size_t target, std::size_t partition, con
   const auto where = setup_.targets[target].partitions[partition];
   const auto offset = static_cast<std::size_t>(where.begin) * sizeof(float),
              bytes = static_cast<std::size_t>(where.size()) * sizeof(float);
+  auto piece = gradients.slice(offset, bytes);
+  if (setup_.encoder)
+    piece = setup_.encoder->encode(as, where, piece.span<const float>());
   const auto head = head_of(target, partition, as);
-  const auto piece = gradients.slice(offset, bytes);
   const auto& holder = peers_->holders[head.to.value];
-  if (setup_.encoder) {
-    caf::anon_send(holder, head, setup_.encoder->encode(as, where, piece.span<const float>()));
-  } else if (!setup_.device) {
+  if (setup_.encoder || !setup_.device) {
     caf::anon_send(holder, head, piece);
   } else if (auto near = peers_->local_device_holders.find(head.to); near != peers_->local_device_holders.end()) {
     caf::anon_send(near->second, head, device_tensor{piece, std::string{setup_.device->name()}});
