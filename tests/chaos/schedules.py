@@ -71,6 +71,8 @@ def drawn(seed):
         return tree(draw, Schedule(seed, form, sets, [], replays=False), harmed[:1])
     if form == "replicas":
         sets += ["cluster.replicas=2", "cluster.placement=colocated"]
+        if draw.random() < 0.5:
+            sets.append("codec.params=changed")
         return Schedule(seed, form, sets, some(draw, draw.randrange(5, 9), ["kill", "kill", "stop"], CHILDREN, most_kills=4))
     if form == "allreduce":  # whoever is left has everything
         algorithm = draw.choice(["direct", "ring", "halving", "tree"])
@@ -85,8 +87,8 @@ def drawn(seed):
     if form == "coordinator":
         return Schedule(seed, form, sets, [*faults[:4], Fault(draw.uniform(0, 1), "coordinator")], "killed", False)
     if form == "codes":  # who comes back lacks what the next parameters build on
-        codec = draw.choice(["fp16", "bf16", "int8", "int4", "onebit"])
-        push = "int8" if protocol != "coded" else "none"
+        codec = draw.choice(["fp16", "bf16", "int8", "int4", "onebit", "changed", "changed"])
+        push = "none" if protocol == "coded" else draw.choice(["int8"] if "optimizer.name=adamw" in sets else ["int8", "topk", "topk"])
         return Schedule(seed, form, [*sets, f"codec.params={codec}", f"codec.push={push}"], faults, replays=False, keeps=False)
     return Schedule(seed, form, sets, faults)
 
