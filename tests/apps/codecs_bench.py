@@ -42,6 +42,9 @@ CODECS = {
     "int8 both ways": ["codec.push=int8", "codec.params=int8"],
     "int4 both ways": ["codec.push=int4", "codec.params=int4"],
     "onebit both ways": ["codec.push=onebit", "codec.params=onebit"],
+    "dgc, changed": ["codec.push=dgc", "codec.params=changed"],
+    "topk, changed": ["codec.push=topk", "codec.params=changed"],
+    "threshold, changed": ["codec.push=threshold", "codec.threshold=0.01", "codec.params=changed"],
 }
 
 

@@ -54,6 +54,20 @@ def codecs(s):
         s.claim(f"{codec}: bytes sent beside what `check` says", f"{100 * off:.2f} % off", "<= 1 %", off <= 0.01)
 
 
+def few_elements(s):
+    """Past the warm-up: the bytes of the last 100 of 300 versions at the socket."""
+    job = ["config/slow-wire.toml", "--quiet", *sets(f"data.path={s.data}", "inject.step_ms=0", "inject.link.mbit=0", "stop.target_accuracy=", "stop.epochs=",
+                                                     "evaluate.every_samples=100000000")]
+
+    def bytes_of(steps, *more):
+        found = s.troupe("run", *job, *sets(f"stop.steps={steps}", *more))
+        return [found["bytes_push"], found["bytes_params"]]
+    dgc = ["codec.push=dgc", "codec.params=changed"]
+    plain, late = ([last - first for first, last in zip(bytes_of(200, *more), bytes_of(300, *more))] for more in ([], dgc))
+    for name, least, dense, sparse in zip(("up", "down"), (270, 90), plain, late):
+        s.claim(f"dgc past its warm-up, changed parameters: bytes {name}", f"1 / {dense / sparse:.0f}", f"1 / {least}", dense / sparse >= least)
+
+
 def slow_wire(s):
     job = ["config/slow-wire.toml", *sets(f"data.path={s.data}")]
 
@@ -61,6 +75,7 @@ def slow_wire(s):
         return s.troupe("simulate", *job, *more)["time_to_target_s"]
     plain = time_to_target()
     for name, least, more in (("allreduce", 5, ["protocol.name=allreduce"]), ("onebit both ways", 8, ["codec.push=onebit", "codec.params=onebit"]),
+                              ("dgc and changed parameters", 8, ["codec.push=dgc", "codec.params=changed"]),
                               ("int4 both ways", 5, ["codec.push=int4", "codec.params=int4"])):
         found = time_to_target(*sets(*more))
         s.claim(f"8 hosts of 100 Mbit/s, to 0.97: sync's time by that with {name}", f"{plain / found:.1f}" if found else "not reached", f">= {least}",
@@ -97,7 +112,7 @@ def main():
     arguments.add_argument("--bin", help="troupe; default: the release build's")
     arguments.add_argument("--data", help="a folder with MNIST's four files; without it only what needs none is tried")
     s = Session(arguments.parse_args())
-    for part in hosts, codecs, real_time, *((slow_wire, scaling) if s.data else ()):
+    for part in hosts, codecs, real_time, *((few_elements, slow_wire, scaling) if s.data else ()):
         part(s)
     print("\n| claim | figure | wanted | |\n| --- | --- | --- | --- |")
     for row in s.rows:
