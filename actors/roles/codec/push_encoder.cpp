@@ -40,9 +40,9 @@ void push_encoder::kept::take_back(flat_range where) {
 push_encoder::push_encoder(const job& what, protocols::worker_id worker, std::int64_t floats, allocate_fn allocate)
     : how_(what.codec), momentum_(static_cast<float>(what.optimizer.momentum)), worker_(worker), seed_(what.seed),
       workers_(what.cluster.workers), floats_(floats), allocate_(std::move(allocate)) {
-  const auto begin = [this](kept& what) {
-    what.now.resize(static_cast<std::size_t>(floats_));
-    what.before.resize(static_cast<std::size_t>(floats_));
+  const auto begin = [this](kept& all) {
+    all.now.resize(static_cast<std::size_t>(floats_));
+    all.before.resize(static_cast<std::size_t>(floats_));
   };
   if (how_.error_feedback)
     begin(residual_);
