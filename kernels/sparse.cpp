@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Choosing by a radix sort's histograms, and Rice codes.
+// Choosing the largest, and Rice codes.
 #include "kernels/sparse.hpp"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <optional>
 
 #include "kernels/assert.hpp"
@@ -20,25 +21,14 @@ std::uint32_t magnitude_bits(float x) {
   return std::bit_cast<std::uint32_t>(x) & 0x7fffffffU;
 }
 
-/// The count-th largest magnitude, as bits: from the highest 11, 10 and 10 of them on.
-std::uint32_t largest_but(std::span<const float> values, std::size_t count) {
-  struct digit {
-    unsigned shift, bits;
-  };
-  std::uint32_t found = 0, known = 0; // its upper bits, and which these are
-  for (const auto [shift, bits] : {digit{20, 11}, digit{10, 10}, digit{0, 10}}) {
-    std::array<std::uint32_t, 1U << 11U> histogram{};
-    const std::uint32_t mask = (1U << bits) - 1;
-    for (const float x : values)
-      if ((magnitude_bits(x) & known) == found)
-        ++histogram[magnitude_bits(x) >> shift & mask];
-    std::uint32_t at = mask;
-    for (; histogram[at] < count; --at)
-      count -= histogram[at];
-    found |= at << shift;
-    known |= mask << shift;
+/// The places of those of at least this magnitude.
+std::span<const std::uint32_t> gather(std::span<const float> values, std::uint32_t from, std::span<std::uint32_t> to) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    to[count] = static_cast<std::uint32_t>(i);
+    count += magnitude_bits(values[i]) >= from ? 1U : 0U;
   }
-  return found;
+  return to.first(count);
 }
 
 template <class Each> ///< each(gap before a place)
@@ -172,21 +162,31 @@ sparse_places choose_largest(const coded_range& where, std::span<const float> va
   TROUPE_ASSERT(values.size() == static_cast<std::size_t>(where.count) && density > 0 && density <= 1);
   constexpr std::int64_t length = block_of(form::sparse_bf16);
   sparse_places out;
+  std::array<std::uint32_t, length> large; // places in a block, of magnitudes among which the largest are
+  std::vector<std::uint32_t> sizes;
+  std::uint32_t guess = 0; // of a magnitude that so many reach: what nearly was enough in the block before
   for (std::int64_t first = 0; first < where.count;) {
     const std::int64_t last = std::min(((where.begin + first) / length + 1) * length - where.begin, where.count);
     const auto block = values.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
     const auto count = static_cast<std::size_t>(std::max(std::llround(density * static_cast<double>(block.size())), 1LL));
-    const std::uint32_t least = std::max(largest_but(block, count), 1U);
-    auto equal = count; // how many of the least there is room for
-    for (const float x : block)
-      equal -= magnitude_bits(x) > least ? 1U : 0U;
-    for (std::size_t i = 0; i < block.size(); ++i) {
-      const std::uint32_t bits = magnitude_bits(block[i]);
+    auto found = gather(block, guess, large);
+    if (found.size() < count)
+      found = gather(block, 0, large);
+    sizes.clear();
+    for (const std::uint32_t place : found)
+      sizes.push_back(magnitude_bits(block[place]));
+    std::ranges::nth_element(sizes, sizes.begin() + static_cast<std::ptrdiff_t>(count) - 1, std::greater{});
+    const std::uint32_t least = std::max(sizes[count - 1], 1U);
+    auto equal = static_cast<std::size_t>(std::count(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(count), least));
+    for (const std::uint32_t place : found) {
+      const std::uint32_t bits = magnitude_bits(block[place]);
       if (bits < least || (bits == least && equal == 0))
         continue;
       equal -= bits == least ? 1U : 0U;
-      out.push_back(static_cast<std::uint32_t>(static_cast<std::size_t>(first) + i));
+      out.push_back(static_cast<std::uint32_t>(first) + place);
     }
+    constexpr std::uint32_t less = 1U << 23U; // half of it
+    guess = least > less ? least - less : 0;
     first = last;
   }
   return out;

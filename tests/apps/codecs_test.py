@@ -214,7 +214,6 @@ class Sparse(CodecsTest):
                 (["codec.push=onebit", "codec.density=0.5"], "codec.density belongs to codec.push"),
                 (["codec.push=changed"], "codec.push"),
                 (["codec.params=topk"], "codec.params"),
-                (["codec.params=changed", "compute.shard_device=cuda"], "for shards encode in host memory"),
                 (["codec.params=changed", "protocol.name=async"], "answers each push alone")):
             with self.subTest(" ".join(sets)):
                 flags = [word for one in sets for word in ("--set", one)]
