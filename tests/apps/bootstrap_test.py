@@ -415,7 +415,7 @@ class Checks(BootstrapTest):
         self.assertTrue(said["ok"] and said["cluster"]["reached"])
         self.assertEqual([node["name"] for node in said["nodes"]], list("abcd"))
         for node in said["nodes"]:
-            self.assertEqual((node["state"], node["lane_version"], node["job"], node["data"]), ("here", 8, None, []))
+            self.assertEqual((node["state"], node["lane_version"], node["job"], node["data"]), ("here", 9, None, []))
             self.assertEqual(node["pid"], self.nodes[node["name"]].pid)
             self.assertEqual(node["version"], said["nodes"][0]["version"])
             self.assertEqual([(device["name"], device["usable"]) for device in node["devices"]], [("cpu", True)])
