@@ -56,15 +56,6 @@ void for_chunks(form as, const coded_range& where, Each each) {
   }
 }
 
-/// Whether all of them are finite. Adding up is faster than looking for the first.
-bool every_finite(std::span<const float> values) {
-  constexpr std::uint32_t exponent = 0x7f800000U;
-  std::uint32_t bad = 0;
-  for (const float x : values)
-    bad |= (std::bit_cast<std::uint32_t>(x) & exponent) == exponent ? 1U : 0U;
-  return bad == 0;
-}
-
 // -- 16 bits
 
 std::uint16_t to_half(float x) {
@@ -225,7 +216,9 @@ void encode_chunk(form as, const coded_range& where, const random_key& key, cons
     return encode_whole(as, key, at, x, out, body);
   case form::onebit:
     return encode_signs(at, x, out, body);
-  default: // sparse forms have no chunks
+  case form::sparse_fp32: // these have no chunks
+  case form::sparse_bf16:
+  case form::sparse_sign:
     return;
   }
 }
@@ -249,12 +242,23 @@ void decode_chunk(form as, const coded_range& where, const code_chunk& at, const
     return decode_whole(as, at, in, body, y);
   case form::onebit:
     return decode_signs(at, in, body, y);
-  default:
+  case form::sparse_fp32:
+  case form::sparse_bf16:
+  case form::sparse_sign:
     return;
   }
 }
 
 } // namespace
+
+bool every_finite(std::span<const float> values) {
+  // Adding up is faster than looking for the first.
+  constexpr std::uint32_t exponent = 0x7f800000U;
+  std::uint32_t bad = 0;
+  for (const float x : values)
+    bad |= (std::bit_cast<std::uint32_t>(x) & exponent) == exponent ? 1U : 0U;
+  return bad == 0;
+}
 
 bool encode(form as, const coded_range& where, const random_key& key, std::span<const float> values, bytes out) {
   TROUPE_ASSERT(!is_sparse(as) && where.begin % 2 == 0 && values.size() == static_cast<std::size_t>(where.count)

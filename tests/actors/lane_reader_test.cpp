@@ -77,6 +77,15 @@ TEST_P(Reads, GiveTheSameFrames) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Reads, testing::Values(1, 7, 8, 100, 4096, 1U << 20U));
 
+/// One frame, in reads of a hundred bytes.
+std::optional<std::string> read_one(const wire::message& head, const kernels::buffer& payload, collector& to) {
+  const auto frame = wire::encode(head, payload.span<const std::byte>());
+  std::vector<std::byte> stream(frame->head_bytes().begin(), frame->head_bytes().end());
+  stream.insert(stream.end(), frame->payload.begin(), frame->payload.end());
+  frame_reader reader({});
+  return feed(reader, to, stream, [] { return std::size_t{100}; });
+}
+
 TEST(FrameReader, AScaleThatIsNoNumberEndsTheReading) {
   const wire::message head = wire::push_part{{0}, {1}, {{0}, {0}, {7}}, {0, 512}, kernels::form::int8};
   const std::size_t scales = 2 * sizeof(float), bytes = wire::payload_bytes(head);
@@ -85,12 +94,8 @@ TEST(FrameReader, AScaleThatIsNoNumberEndsTheReading) {
     std::fill_n(payload.as<float>(), scales / sizeof(float), 0.5F);
     if (bad)
       payload.as<float>()[1] = std::numeric_limits<float>::quiet_NaN();
-    const auto frame = wire::encode(head, payload.span<const std::byte>());
-    std::vector<std::byte> stream(frame->head_bytes().begin(), frame->head_bytes().end());
-    stream.insert(stream.end(), frame->payload.begin(), frame->payload.end());
-    frame_reader reader({});
     collector got;
-    const auto fault = feed(reader, got, stream, [] { return std::size_t{100}; });
+    const auto fault = read_one(head, payload, got);
     EXPECT_EQ(fault.value_or("no fault"),
               bad ? "a scale of elements encoded as int8 is not finite (frame at byte 0)" : "no fault");
     EXPECT_EQ(got.clocks.size(), bad ? 0U : 1U);
@@ -108,12 +113,8 @@ TEST(FrameReader, APlaceOutsideItsRangeEndsTheReading) {
     const wire::range where{0, place == 3 ? 512 : 256}; // of the others the bytes are of more than the head says
     const wire::message head = sum ? wire::message{wire::partial_part{{0}, {1}, {7}, where, false, 0, as, bytes}}
                                    : wire::message{wire::push_part{{0}, {1}, {{0}, {0}, {7}}, where, as, bytes}};
-    const auto frame = wire::encode(head, payload.span<const std::byte>());
-    std::vector<std::byte> stream(frame->head_bytes().begin(), frame->head_bytes().end());
-    stream.insert(stream.end(), frame->payload.begin(), frame->payload.end());
-    frame_reader reader({});
     collector got;
-    const auto fault = feed(reader, got, stream, [] { return std::size_t{100}; });
+    const auto fault = read_one(head, payload, got);
     EXPECT_EQ(fault.value_or("no fault"),
               place == 3 ? "no fault"
               : sum      ? "a place of elements encoded as sparse_fp32 is not in their range (frame at byte 0)"

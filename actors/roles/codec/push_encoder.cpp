@@ -91,16 +91,16 @@ kernels::buffer push_encoder::encode_some(protocols::version base, flat_range wh
     velocity_.take_back(where);
     return sparse(where, {}, whole_);
   }
-  const auto size = static_cast<float>(how_.threshold);
-  const auto places = form() == kernels::form::sparse_sign
-                          ? kernels::choose_from(whole_, size)
-                          : kernels::choose_largest(coded(where), whole_, how_.density_at(base.value));
+  kernels::sparse_places places;
   kernels::buffer codes;
   if (form() == kernels::form::sparse_sign) {
+    const auto size = static_cast<float>(how_.threshold);
+    places = kernels::choose_from(whole_, size);
     std::vector<float> signs(whole_.size());
     std::ranges::transform(whole_, signs.begin(), [size](float x) { return std::copysign(size, x); });
     codes = sparse(where, places, signs);
   } else {
+    places = kernels::choose_largest(coded(where), whole_, how_.density_at(base.value));
     codes = sparse(where, places, whole_);
   }
   if (how_.corrects_momentum())
@@ -125,7 +125,7 @@ bool push_encoder::add_up(flat_range where, std::span<const float> values) {
     const auto lost = residual_.remember(where);
     std::ranges::transform(whole_, lost, whole_.begin(), std::plus{});
   }
-  return std::ranges::all_of(whole_, [](float x) { return std::isfinite(x); });
+  return kernels::every_finite(whole_);
 }
 
 kernels::buffer push_encoder::sparse(flat_range where, std::span<const std::uint32_t> places,

@@ -62,11 +62,13 @@ public:
       partial_key key{head.from, head.ver, head.decision};
       if (!add_part(partials_, key, head, payload))
         return std::nullopt;
-      sums_sent_[key] += wire::payload_bytes(head);
+      if (head.as != kernels::form::fp32)
+        sums_sent_[key] += wire::payload_bytes(head);
       done.tensor = partials_.take(key);
       if (!done.tensor)
         return std::nullopt;
-      done.sent = sums_sent_.extract(key).mapped();
+      if (const auto sent = sums_sent_.extract(key))
+        done.sent = sent.mapped();
     }
     return done;
   }
@@ -138,7 +140,7 @@ private:
   std::shared_ptr<kernels::backend> queue_;
   push_inbox inbox_;
   tensor_inbox<partial_key> partials_;
-  std::map<partial_key, std::size_t> sums_sent_; ///< bytes of the parts that have come
+  std::map<partial_key, std::size_t> sums_sent_; ///< bytes of the encoded parts that have come
 };
 
 } // namespace troupe::actors
