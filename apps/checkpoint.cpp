@@ -166,6 +166,9 @@ exit_code inspect_json(const std::string& folder, const checkpoint_manifest& wha
   json::object facts;
   for (const auto& [key, value] : what.facts)
     facts[key] = value;
+  json::object data;
+  for (const auto& [path, sha256] : what.data)
+    data[path] = sha256;
   json::array files, tensors;
   for (const actors::written_file& each : what.files)
     files.push_back(shard_file_json(each, actors::shard_file(folder, each)));
@@ -178,6 +181,7 @@ exit_code inspect_json(const std::string& folder, const checkpoint_manifest& wha
               {"training_s", training_seconds(what)},
               {"parameters", what.floats},
               {"facts", std::move(facts)},
+              {"data", std::move(data)},
               {"files", std::move(files)},
               {"tensors", std::move(tensors)}});
   return exit_done;
@@ -194,9 +198,12 @@ exit_code inspect_one(const checkpoint_options& options, const chosen_checkpoint
   fmt::print("{}: job \"{}\", step {}, {} samples, {:.1f} s of training\n", folder, what.job, what.ver.value, what.samples,
              training_seconds(what));
   std::vector<std::vector<std::string>> facts{{"fact", "value"}},
-      files{{"file", "size", "step", "elements", "numbers", "blocks"}}, tensors{{"tensor", "shape", "offset"}};
+      files{{"file", "size", "step", "elements", "numbers", "blocks"}}, tensors{{"tensor", "shape", "offset"}},
+      data{{"data", "SHA-256"}};
   for (const auto& [key, value] : what.facts)
     facts.push_back({key, value});
+  for (const auto& [path, sha256] : what.data)
+    data.push_back({path, sha256});
   for (const actors::written_file& each : what.files) {
     const actors::shard_file shard(folder, each);
     std::vector<std::string> numbers;
@@ -208,7 +215,7 @@ exit_code inspect_one(const checkpoint_options& options, const chosen_checkpoint
   }
   for (const actors::tensor_place& each : what.tensors)
     tensors.push_back({each.name, each.dims.to_string(), std::to_string(each.offset)});
-  for (const auto& rows : {facts, files, tensors})
+  for (const auto& rows : {facts, data, files, tensors})
     if (rows.size() > 1)
       fmt::print("\n{}", table(rows));
   return exit_done;

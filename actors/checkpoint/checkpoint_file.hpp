@@ -91,7 +91,8 @@ struct checkpoint_manifest {
   std::vector<std::uint64_t> lead{};        ///< wire::encode_state of the lead's
   std::vector<std::uint64_t> coordinator{}; ///< likewise
   std::vector<written_file> files{};
-  std::vector<tensor_place> tensors{}; ///< of the model's layout, in its order
+  std::vector<tensor_place> tensors{};       ///< of the model's layout, in its order
+  std::map<std::string, std::string> data{}; ///< SHA-256, by path, of the files that the job reads; empty: not known
   friend bool operator==(const checkpoint_manifest&, const checkpoint_manifest&) = default;
 };
 

@@ -2,7 +2,9 @@
 // What of a job a checkpoint must agree with.
 #include "actors/checkpoint/job_facts.hpp"
 
+#include <algorithm>
 #include <filesystem>
+#include <ranges>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -95,6 +97,17 @@ std::map<std::string, std::string> checkpoint_facts(const job& job) {
   if (optimizer.name == "lars")
     fact("trust", optimizer.trust);
   return facts;
+}
+
+std::string other_data(const std::map<std::string, std::string>& own, const std::map<std::string, std::string>& theirs,
+                       const std::string& folder) {
+  const auto known = theirs | std::views::values;
+  for (const auto& [path, sha256] : own)
+    if (!theirs.empty() && std::ranges::find(known, sha256) == known.end())
+      return fmt::format(
+          "{} (SHA-256 {}...) is not of the data that {} was made with, which are {}; give those, or leave out --resume", path,
+          sha256.substr(0, 8), folder, fmt::join(theirs | std::views::keys, ", "));
+  return {};
 }
 
 bool workers_keep_momentum(const job& job, const protocols::protocol& with) {

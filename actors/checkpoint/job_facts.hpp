@@ -14,6 +14,11 @@ namespace troupe::actors {
 /// without its learning rate. `job` has its layers.
 std::map<std::string, std::string> checkpoint_facts(const job& job);
 
+/// Why a job that reads `own` files does not go on from the checkpoint in `folder`, whose job read `theirs`: SHA-256 by path.
+/// Empty: nothing speaks against it. Files may have moved; data that are generated have none.
+std::string other_data(const std::map<std::string, std::string>& own, const std::map<std::string, std::string>& theirs,
+                       const std::string& folder);
+
 /// Whether the workers keep the momentum of their own steps from one round to the next, so that it belongs into checkpoints.
 bool workers_keep_momentum(const job& job, const protocols::protocol& with);
 

@@ -35,7 +35,8 @@ wire::manifest as_message(const checkpoint_manifest& what) {
                      .lead = what.lead,
                      .coordinator = what.coordinator,
                      .files = {},
-                     .tensors = {}};
+                     .tensors = {},
+                     .data = what.data};
   for (const written_file& each : what.files)
     out.files.push_back({each.name, each.bytes, each.crc});
   for (const tensor_place& each : what.tensors)
@@ -74,7 +75,8 @@ checkpoint_manifest as_value(wire::manifest m) {
                           .lead = std::move(m.lead),
                           .coordinator = std::move(m.coordinator),
                           .files = {},
-                          .tensors = {}};
+                          .tensors = {},
+                          .data = std::move(m.data)};
   for (const wire::manifest_file& each : m.files)
     out.files.push_back({each.name, each.bytes, each.crc});
   for (wire::manifest_tensor& each : m.tensors)

@@ -17,11 +17,12 @@ inline data_loaded load_job_data(job_incarnation run, const job& job, const exte
     auto loaded = load_data(job, added);
     if (!loaded)
       return {run, {}, loaded.error().message};
-    const bool shared = job.cluster.may_span_nodes() && job.own_data.name.empty(); // nodes of one job must read the same files
+    // Nodes of one job must read the same files, and so must who goes on from its checkpoint.
+    const bool compared = job.cluster.may_span_nodes() || job.checkpoint.enabled() || !job.checkpoint.resume.empty();
     return {run,
             *loaded,
             {},
-            shared ? look_at_data(job.data) : std::vector<file_probe>{},
+            compared && job.own_data.name.empty() ? look_at_data(job.data) : std::vector<file_probe>{},
             checkpoints.empty() ? folder_probe{} : look_at_folder(checkpoints)};
   } catch (const std::exception& e) {
     return {run, {}, e.what()};

@@ -93,6 +93,14 @@ std::vector<file_probe> look_at_data(const data_spec& data, const std::stop_toke
   return seen;
 }
 
+std::map<std::string, std::string> digests_of(const std::vector<file_probe>& files) {
+  std::map<std::string, std::string> out;
+  for (const auto& each : files)
+    if (each.wrong.empty())
+      out[each.path] = each.sha256;
+  return out;
+}
+
 folder_probe look_at_folder(const std::string& path) {
   folder_probe seen{.path = path};
   try {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -77,6 +78,9 @@ struct cluster_probe {
 
 /// The files that a job would read. Takes seconds; after a stop request it ends with the present block.
 std::vector<file_probe> look_at_data(const data_spec& data, const std::stop_token& ends = {});
+
+/// SHA-256 by path, of those that could be read.
+std::map<std::string, std::string> digests_of(const std::vector<file_probe>& files);
 
 /// Makes the folder where it is missing. Who looks first leaves the mark, a link ".mark" to no file. Blocks as long as the file
 /// system does.

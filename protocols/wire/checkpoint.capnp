@@ -55,6 +55,7 @@ struct Manifest {
   coordinator @7 :List(UInt64); # of CoordinatorState
   files @8 :List(File);
   tensors @9 :List(Tensor); # where each parameter is in the flat ones
+  data @10 :List(FactEntry); # of each file that the job reads, by path, its SHA-256
 
   struct FactEntry {
     key @0 :Text;

@@ -54,6 +54,7 @@ struct manifest {
   std::vector<std::uint64_t> lead{}, coordinator{};
   std::vector<manifest_file> files{};
   std::vector<manifest_tensor> tensors{};
+  std::map<std::string, std::string> data{};
   friend bool operator==(const manifest&, const manifest&) = default;
 };
 

@@ -99,7 +99,8 @@ struct Checkpoint : testing::Test {
                              .lead = {1, 2, 3},
                              .coordinator = {4},
                              .files = {},
-                             .tensors = {}};
+                             .tensors = {},
+                             .data = {{"data/digits.bin", "e3b0c442"}}};
     if (what.floats > 0)
       what.tensors = {{"linear1.weight", shape{3, 4}, 0}, {"linear1.bias", shape{3}, 12}};
     for (std::uint32_t i = 0; i < ranges.size(); ++i)

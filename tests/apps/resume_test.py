@@ -39,6 +39,22 @@ steps = 60
 [checkpoint]
 every_steps = 5
 """
+TEXT = """
+seed = 7
+[data]
+source = "text"
+path = "TEXT"
+context = 8
+batch = 4
+[model]
+layers = ["embedding 8", "linear 16 relu", "head"]
+[optimizer]
+lr = 0.05
+[cluster]
+workers = 2
+[stop]
+steps = 20
+"""
 ADAMW = ["--set", "optimizer.name=adamw", "--set", "optimizer.momentum=", "--set", "optimizer.lr=0.002"]
 KINDS = {
     "sync sgd": ["--set", "optimizer.momentum=0.0"],
@@ -210,6 +226,17 @@ class Refused(ResumeTest):
                 sets = [f"{key}={value}"] + (["optimizer.momentum="] if value == "adamw" else [])
                 _, said = self.run_to_end(*(word for one in sets for word in ("--set", one)), "--resume", self.path("kept"), code=2)
                 self.assertIn(key, said)
+
+    def test_another_text_is_refused_even_if_it_is_as_long_and_the_same_text_may_move(self):
+        text = TEXT.replace("TEXT", self.path("text.txt", "to be or not to be, " * 40))
+        self.run_to_end("--set", "stop.steps=10", job=text)
+        other = self.path("other.txt", "to do or not to do, " * 40)
+        result, said = self.run_to_end("--set", f"data.path={other}", "--resume", self.path("kept"), code=1, job=text)
+        self.assertRegex(said, "other.txt .SHA-256 [0-9a-f]{8}.* is not of the data that .*/kept/step-10 was made with, which are .*text.txt")
+        self.assertEqual(result["steps"], 0)
+        moved = self.path("moved.txt", "to be or not to be, " * 40)
+        result, _ = self.run_to_end("--set", f"data.path={moved}", "--resume", self.path("kept"), job=text)
+        self.assertEqual(result["steps"], 20)
 
 
 if __name__ == "__main__":

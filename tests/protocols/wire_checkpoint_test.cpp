@@ -30,7 +30,8 @@ manifest full_manifest() {
           .lead = {1, 2},
           .coordinator = {3},
           .files = {{"shard-0.ckpt", 12'345, 0xffff'ffff}},
-          .tensors = {{"linear1.weight", {3, 4}, 16}, {"scale", {}, 0}}};
+          .tensors = {{"linear1.weight", {3, 4}, 16}, {"scale", {}, 0}},
+          .data = {{"data/digits.bin", "e3b0c442"}}};
 }
 
 TEST(CheckpointBytes, CarryEveryField) {

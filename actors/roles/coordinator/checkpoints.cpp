@@ -26,6 +26,7 @@ void checkpoints::begin(protocols::version ver, protocols::nanoseconds now, cons
   floats_ = static_cast<std::uint64_t>(loaded.floats);
   for (const auto& each : loaded.parameters)
     tensors_.push_back({each.name, shape{each.dims}, static_cast<std::int64_t>(each.begin)});
+  data_ = digests_of(loaded.files);
   if (!spec_.resume.empty())
     setup_.observer->on_event(fmt::format("the job goes on from {}", spec_.resume));
   step_ = ver;
@@ -157,8 +158,12 @@ void checkpoints::finish_complete() {
 
 /// Syncing a disk may take long.
 void checkpoints::write_manifest_of(protocols::version ver) {
-  checkpoint_manifest what{
-      .job = setup_.what.name, .facts = checkpoint_facts(setup_.what), .ver = ver, .floats = floats_, .tensors = tensors_};
+  checkpoint_manifest what{.job = setup_.what.name,
+                           .facts = checkpoint_facts(setup_.what),
+                           .ver = ver,
+                           .floats = floats_,
+                           .tensors = tensors_,
+                           .data = data_};
   std::string error;
   const auto add = [&](const file_saved& saved) {
     if (!saved.error.empty())

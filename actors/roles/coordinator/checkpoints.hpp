@@ -80,6 +80,7 @@ private:
   const checkpoint_spec& spec_;
   std::uint64_t floats_ = 0;
   std::vector<tensor_place> tensors_;
+  std::map<std::string, std::string> data_; ///< SHA-256, by path, of the files that the job reads
   const std::unique_ptr<protocols::coordinator>& machine_;
   bool per_push_ = false, momentum_ = false; ///< the protocol's; of workers, between rounds
   std::map<protocols::version, unfinished> open_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/checkpoint/checkpoint_file.hpp"
 #include "actors/checkpoint/job_facts.hpp"
 #include "actors/roles/join_counter.hpp"
 #include "protocols/catalog.hpp"
@@ -21,6 +22,9 @@ void job_start::begin(std::function<void()> prepared, std::function<void()> star
     for (std::uint32_t node = 0; node < setup_.nodes.size(); ++node)
       if (const auto text = fault_of(node); !text.empty())
         return differs_(node, text);
+    if (const auto& from = setup_.what.checkpoint.resume; !from.empty())
+      if (const auto text = other_data(digests_of(first().files), read_manifest(from).data, from); !text.empty())
+        return differs_(with_, text);
     prepared();
     everywhere(&job_start::start, started);
   });
