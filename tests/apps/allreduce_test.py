@@ -11,8 +11,6 @@ import json
 import os
 import signal
 import struct
-import sys
-import unittest
 
 import cluster_test
 from cluster_test import JOB
@@ -165,5 +163,4 @@ class Silence(AllreduceTest):
 
 
 if __name__ == "__main__":
-    cluster_test.TROUPE = os.path.abspath(sys.argv.pop(1))
-    unittest.main(verbosity=2)
+    cluster_test.main()

@@ -15,9 +15,7 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
-import unittest
 
 import cluster_test
 from cluster_test import DEADLINE_S, ENDLESS, JOB, SEED, ClusterTest
@@ -537,5 +535,4 @@ class Checks(BootstrapTest):
 
 
 if __name__ == "__main__":
-    cluster_test.TROUPE = os.path.abspath(sys.argv.pop(1))
-    unittest.main(verbosity=2)
+    cluster_test.main()

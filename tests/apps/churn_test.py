@@ -10,7 +10,6 @@ import re
 import sys
 import threading
 import time
-import unittest
 
 import cluster_test
 from bootstrap_test import BootstrapTest
@@ -163,5 +162,4 @@ class Churn(BootstrapTest):
 
 
 if __name__ == "__main__":
-    cluster_test.TROUPE = os.path.abspath(sys.argv.pop(1))
-    unittest.main(verbosity=2)
+    cluster_test.main()

@@ -571,6 +571,12 @@ class Hostility(ClusterTest):
         self.assertNotIn("lost", err)
 
 
-if __name__ == "__main__":
+def main():
+    """What each file of such tests does when it is run: FILE TROUPE [unittest arguments]."""
+    global TROUPE
     TROUPE = os.path.abspath(sys.argv.pop(1))
     unittest.main(verbosity=2)
+
+
+if __name__ == "__main__":
+    main()

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import termios
 import time
-import unittest
 
 import cluster_test
 from bootstrap_test import SEED, BootstrapTest
@@ -565,5 +564,4 @@ class Console(BootstrapTest):
 
 
 if __name__ == "__main__":
-    cluster_test.TROUPE = os.path.abspath(sys.argv.pop(1))
-    unittest.main(verbosity=2)
+    cluster_test.main()

@@ -11,9 +11,7 @@ import random
 import re
 import signal
 import subprocess
-import sys
 import time
-import unittest
 
 import cluster_test
 from cluster_test import DEADLINE_S, SEED, select_nothing
@@ -275,5 +273,4 @@ class Secured(CouncilTest):
 
 
 if __name__ == "__main__":
-    cluster_test.TROUPE = os.path.abspath(sys.argv.pop(1))
-    unittest.main(verbosity=2)
+    cluster_test.main()

@@ -168,5 +168,4 @@ class Strangers(BootstrapTest):
 
 
 if __name__ == "__main__":
-    cluster_test.TROUPE = os.path.abspath(sys.argv.pop(1))
-    unittest.main(verbosity=2)
+    cluster_test.main()

@@ -4,9 +4,7 @@
 
 usage: elastic_test.py TROUPE [unittest arguments]
 """
-import sys
 import time
-import unittest
 
 import cluster_test
 from bootstrap_test import BootstrapTest
@@ -71,5 +69,4 @@ class Elastic(BootstrapTest):
 
 
 if __name__ == "__main__":
-    cluster_test.TROUPE = sys.argv[1]
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
+    cluster_test.main()

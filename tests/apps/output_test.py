@@ -15,7 +15,6 @@ import struct
 import subprocess
 import sys
 import termios
-import unittest
 
 import cluster_test
 from bootstrap_test import BootstrapTest
@@ -309,5 +308,4 @@ class Terminal(OutputTest):
 
 
 if __name__ == "__main__":
-    cluster_test.TROUPE = sys.argv[1]
-    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)
+    cluster_test.main()

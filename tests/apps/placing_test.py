@@ -4,11 +4,8 @@
 
 usage: placing_test.py TROUPE [unittest arguments]
 """
-import os
 import signal
 import subprocess
-import sys
-import unittest
 
 import cluster_test
 from bootstrap_test import BootstrapTest
@@ -78,5 +75,4 @@ class Placing(BootstrapTest):
 
 
 if __name__ == "__main__":
-    cluster_test.TROUPE = os.path.abspath(sys.argv.pop(1))
-    unittest.main(verbosity=2)
+    cluster_test.main()

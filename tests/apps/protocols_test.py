@@ -7,8 +7,6 @@ usage: protocols_test.py TROUPE [unittest arguments]
 import array
 import json
 import struct
-import sys
-import unittest
 
 import cluster_test
 from cluster_test import ClusterTest
@@ -256,5 +254,4 @@ class Objectives(ProtocolTest):
 
 
 if __name__ == "__main__":
-    cluster_test.TROUPE = sys.argv[1]
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
+    cluster_test.main()

@@ -10,9 +10,7 @@ import random
 import resource
 import signal
 import subprocess
-import sys
 import time
-import unittest
 
 import cluster_test
 from cluster_test import ClusterTest, SEED
@@ -241,5 +239,4 @@ class Refused(ReplayTest):
 
 
 if __name__ == "__main__":
-    cluster_test.TROUPE = os.path.abspath(sys.argv.pop(1))
-    unittest.main(argv=sys.argv, verbosity=2)
+    cluster_test.main()

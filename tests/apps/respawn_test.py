@@ -8,8 +8,6 @@ import json
 import os
 import re
 import signal
-import sys
-import unittest
 
 import cluster_test
 from cluster_test import ENDLESS, JOB, ClusterTest, select_nothing
@@ -145,5 +143,4 @@ class Respawn(RespawnTest):
 
 
 if __name__ == "__main__":
-    cluster_test.TROUPE = os.path.abspath(sys.argv.pop(1))
-    unittest.main(verbosity=2)
+    cluster_test.main()

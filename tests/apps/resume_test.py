@@ -11,8 +11,6 @@ import random
 import resource
 import signal
 import subprocess
-import sys
-import unittest
 
 import cluster_test
 from cluster_test import ClusterTest, SEED
@@ -240,5 +238,4 @@ class Refused(ResumeTest):
 
 
 if __name__ == "__main__":
-    cluster_test.TROUPE = sys.argv[1]
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
+    cluster_test.main()

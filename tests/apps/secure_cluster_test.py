@@ -8,9 +8,7 @@ import os
 import socket
 import ssl
 import subprocess
-import sys
 import time
-import unittest
 
 import cluster_test
 from bootstrap_test import BootstrapTest
@@ -192,5 +190,4 @@ class Secured(BootstrapTest):
 
 
 if __name__ == "__main__":
-    cluster_test.TROUPE = os.path.abspath(sys.argv.pop(1))
-    unittest.main(verbosity=2)
+    cluster_test.main()

@@ -4,13 +4,10 @@
 
 usage: survival_test.py TROUPE [unittest arguments]
 """
-import json
 import os
 import pathlib
 import signal
-import sys
 import time
-import unittest
 
 import cluster_test
 import connections
@@ -280,5 +277,4 @@ class Refused(SurvivalTest):
 
 
 if __name__ == "__main__":
-    cluster_test.TROUPE = os.path.abspath(sys.argv.pop(1))
-    unittest.main(verbosity=2)
+    cluster_test.main()

@@ -6,8 +6,6 @@ usage: traffic_test.py TROUPE [unittest arguments]
 """
 import json
 import subprocess
-import sys
-import unittest
 
 import cluster_test
 from cluster_test import ClusterTest
@@ -173,5 +171,4 @@ class Overlap(TrafficTest):
 
 
 if __name__ == "__main__":
-    cluster_test.TROUPE = sys.argv[1]
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
+    cluster_test.main()
