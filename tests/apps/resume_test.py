@@ -228,7 +228,7 @@ class Refused(ResumeTest):
     def test_another_text_is_refused_even_if_it_is_as_long_and_the_same_text_may_move(self):
         text = TEXT.replace("TEXT", self.path("text.txt", "to be or not to be, " * 40))
         self.run_to_end("--set", "stop.steps=10", job=text)
-        other = self.path("other.txt", "to do or not to do, " * 40)
+        other = self.path("other.txt", "to de or not to de, " * 40)
         result, said = self.run_to_end("--set", f"data.path={other}", "--resume", self.path("kept"), code=1, job=text)
         self.assertRegex(said, "other.txt .SHA-256 [0-9a-f]{8}.* is not of the data that .*/kept/step-10 was made with, which are .*text.txt")
         self.assertEqual(result["steps"], 0)
