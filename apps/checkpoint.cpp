@@ -163,12 +163,6 @@ json::object shard_file_json(const actors::written_file& file, const actors::sha
 }
 
 exit_code inspect_json(const std::string& folder, const checkpoint_manifest& what) {
-  json::object facts;
-  for (const auto& [key, value] : what.facts)
-    facts[key] = value;
-  json::object data;
-  for (const auto& [path, sha256] : what.data)
-    data[path] = sha256;
   json::array files, tensors;
   for (const actors::written_file& each : what.files)
     files.push_back(shard_file_json(each, actors::shard_file(folder, each)));
@@ -180,8 +174,8 @@ exit_code inspect_json(const std::string& folder, const checkpoint_manifest& wha
               {"samples", what.samples},
               {"training_s", training_seconds(what)},
               {"parameters", what.floats},
-              {"facts", std::move(facts)},
-              {"data", std::move(data)},
+              {"facts", json::value_from(what.facts)},
+              {"data", json::value_from(what.data)},
               {"files", std::move(files)},
               {"tensors", std::move(tensors)}});
   return exit_done;
