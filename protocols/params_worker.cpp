@@ -3,14 +3,14 @@
 #include "protocols/params_worker.hpp"
 
 #include <iterator>
-#include <tuple>
 #include <utility>
 
 #include "kernels/assert.hpp"
 
 namespace troupe::protocols {
 
-params_worker::params_worker(member self, task_maker make) : self_(self), make_(std::move(make)) {}
+params_worker::params_worker(member self, task_maker make, bool per_push)
+    : self_(self), make_(std::move(make)), per_push_(per_push) {}
 
 worker_effects params_worker::on(const plan& msg) {
   if (newest_ && msg.epoch < newest_->epoch)
@@ -22,9 +22,7 @@ worker_effects params_worker::on(const plan& msg) {
 }
 
 worker_effects params_worker::on(const params& msg) {
-  // The same version comes again under a new plan if a round restarted. Shards that apply pushes alone answer each push by its
-  // clock.
-  if (is_of_older_incarnation(msg) || (newest_ && std::tie(msg.epoch, msg.key) <= std::tie(newest_->epoch, newest_->key)))
+  if (is_of_older_incarnation(msg) || !is_newer(msg))
     return {};
   newest_ = msg;
   begun_newest_ = false;
@@ -38,6 +36,13 @@ bool params_worker::is_of_older_incarnation(const params& msg) const {
     return false;
   const auto known = plans_.find(msg.epoch);
   return known == plans_.end() ? msg.epoch < plans_.begin()->first : !known->second.has(self_);
+}
+
+/// The same version comes again under a new plan if a round restarted.
+bool params_worker::is_newer(const params& msg) const {
+  if (!newest_ || msg.epoch != newest_->epoch)
+    return !newest_ || msg.epoch > newest_->epoch;
+  return per_push_ ? msg.key > newest_->key : msg.ver > newest_->ver;
 }
 
 worker_effects params_worker::on(const computed& msg) {

@@ -28,9 +28,13 @@ using task_maker = std::function<std::unique_ptr<task>(const protocol_spec&)>;
 
 /// Works on one set of parameters at a time, the newest when it began. Of the parameters that come meanwhile, or before their
 /// plan, only the newest are kept. It ignores parameters that are old, repeated or from a plan without this worker.
+///
+/// In a protocol of rounds it answers a version once under each plan. A lead that takes over may send it a second time, and is
+/// sent the push again: a second one would move what a codec or local steps keep between rounds.
 class params_worker final : public worker {
 public:
-  params_worker(member self, task_maker make);
+  /// `per_push`: shards apply each push alone, and answer it by its clock, perhaps with the version that the worker has.
+  params_worker(member self, task_maker make, bool per_push = false);
 
   worker_effects on(const plan& msg) override;
   worker_effects on(const params& msg) override;
@@ -41,10 +45,12 @@ public:
 private:
   worker_effects begin_if_ready();
   bool is_of_older_incarnation(const params& msg) const;
+  bool is_newer(const params& msg) const;
   void note(worker_effects& effects);
 
   member self_;
   task_maker make_;
+  bool per_push_;
   std::unique_ptr<task> task_; ///< of `task_protocol_`
   protocol_spec task_protocol_;
   std::map<plan_epoch, plan> plans_; ///< from that of the newest parameters on: a round keeps its first plan

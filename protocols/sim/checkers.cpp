@@ -149,7 +149,7 @@ rounds_are_sound::rounds_are_sound(const options& job)
       holders_(static_cast<std::uint32_t>(
           holder_tree({job.job.workers, job.job.shards, job.protocol.fan_in, job.job.replicas, false, job.blocks}).size())) {
   if (const auto entry = find_protocol(job.protocol.name, job.added))
-    per_push_ = entry->per_push;
+    per_push_ = entry->per_push, decentralized_ = entry->decentralized;
 }
 
 void rounds_are_sound::heard(nanoseconds, endpoint, endpoint, const message& msg) {
@@ -157,10 +157,11 @@ void rounds_are_sound::heard(nanoseconds, endpoint, endpoint, const message& msg
     plans_.try_emplace((*now)->epoch, **now);
 }
 
-void rounds_are_sound::computing(nanoseconds, nanoseconds, member, const batch&) {}
-
 void rounds_are_sound::pushed(nanoseconds, const push& head) {
   pushed_.emplace(head.id, head);
+  const member author{head.id.worker, head.id.incarnation};
+  if (!per_push_ && !decentralized_ && !answered_.emplace(author, head.epoch, head.base).second)
+    wrong(fmt::format("worker {} answers version {} twice under plan {}", text_of(author), head.base.value, head.epoch.value));
 }
 
 void rounds_are_sound::decided(nanoseconds, holder_id, const lead&, const lead_effects& effects) {

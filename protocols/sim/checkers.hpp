@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "protocols/sim/listener.hpp"
@@ -58,13 +59,12 @@ private:
 };
 
 /// Rounds are sound: weights sum to 1 (of decoded ones the samples' do), contributions are of this round and in worker order,
-/// every shard makes every version from the same gradients, every copy of it is the same in all its pieces, and no sample is used
-/// twice. Needs tally numerics.
+/// every shard makes every version from the same gradients, every copy of it is the same in all its pieces, no sample is used
+/// twice, and no worker answers a version twice under one plan: what its codec lost would be lost for both. Needs tally numerics.
 class rounds_are_sound final : public checker {
 public:
   explicit rounds_are_sound(const options& job);
   void heard(nanoseconds at, endpoint from, endpoint to, const message& msg) override;
-  void computing(nanoseconds at, nanoseconds until, member who, const batch& of) override;
   void pushed(nanoseconds at, const push& head) override;
   void decided(nanoseconds at, holder_id shard, const lead& by, const lead_effects& effects) override;
   void applying(nanoseconds at, nanoseconds until, holder_id shard, const close& round, std::span<const operand> sum) override;
@@ -77,10 +77,11 @@ private:
   void check(const close& round);
   void check_samples(const close& round, const tally& sum, bool first_shard);
 
-  bool per_push_ = false;
+  bool per_push_ = false, decentralized_ = false;
   std::set<std::string> decoded_; ///< protocols whose weights decode
   std::map<plan_epoch, plan> plans_;
   std::map<push_id, push> pushed_;
+  std::set<std::tuple<member, plan_epoch, version>> answered_;
   std::uint32_t holders_; ///< those that the job begins with
   std::map<holder_id, std::uint64_t> made_;
   std::map<std::pair<holder_id, version>, std::uint64_t> fingerprints_; ///< of each version of each shard

@@ -208,6 +208,29 @@ TEST_F(AveragingEvaluator, ReplicasWithoutWeightAreLeftOut) {
   EXPECT_THAT(averages(), ElementsAre(5, 75)) << "all have diverged: that is what there is";
 }
 
+/// A lead that takes over is asked once more for the version that is being evaluated.
+TEST_F(AveragingEvaluator, WhatIsAskedMeanwhileIsEvaluatedInItsPlaceAndWhole) {
+  const auto asks = [this](std::uint64_t key, std::uint64_t ver, float value) {
+    wire::params_part head{};
+    head.where = {0, count};
+    head.params.key = key;
+    head.params.ver = {ver};
+    caf::anon_send(evaluator, head, floats(count, value));
+  };
+  asks(1, 7, 1);
+  schedule.run();
+  asks(2, 7, 1);
+  asks(3, 7, 1);
+  schedule.run();
+  asks(4, 8, 2);
+  asks(5, 9, 3);
+  schedule.run();
+  EXPECT_THAT(averages(), ElementsAre(1, 1, 3));
+  EXPECT_EQ(far->evaluations[0].test_loss, far->evaluations[1].test_loss);
+  EXPECT_EQ(far->evaluations[0].train_loss, far->evaluations[1].train_loss);
+  EXPECT_EQ(far->evaluations[2].ver.value, 9U);
+}
+
 // -- the worker
 
 /// Does what the test wants.

@@ -84,6 +84,29 @@ TEST(GradientWorker, OldOrRepeatedParametersAreNothing) {
   EXPECT_EQ(subject.on(params_of(2)), worker_effects{});
 }
 
+TEST(GradientWorker, AVersionThatANewLeadSendsAgainIsNotComputedAnew) {
+  params_worker subject = worker_1();
+  subject.on(params_of(3));
+  params again = params_of(3);
+  again.key = 1000;
+  EXPECT_EQ(subject.on(again), worker_effects{}) << "while it computes";
+  EXPECT_EQ(subject.on(computed{.step = 1}).size(), 1U) << "its push alone";
+  again.key = 1001;
+  EXPECT_EQ(subject.on(again), worker_effects{}) << "once it has answered";
+  EXPECT_EQ(only<compute>(subject.on(params_of(4))).step, 2U) << "the next one counts, whatever its key";
+}
+
+TEST(GradientWorker, WhereEachPushIsAnsweredTheAnswerMayBeTheVersionThatItHas) {
+  params_worker subject{{w(1), {}}, [](const protocol_spec&) { return std::make_unique<gradient_task>(true); }, true};
+  subject.on(plan_of(1, {0, 1, 4}));
+  subject.on(params_of(3));
+  subject.on(computed{.step = 1});
+  params answer = params_of(3);
+  EXPECT_EQ(subject.on(answer), worker_effects{});
+  answer.key = 4;
+  EXPECT_EQ(only<compute>(subject.on(answer)).step, 2U);
+}
+
 TEST(GradientWorker, SameVersionUnderANewPlanIsComputedAnew) {
   params_worker subject = worker_1();
   subject.on(params_of(3));

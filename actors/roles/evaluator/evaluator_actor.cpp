@@ -40,11 +40,11 @@ evaluator_actor::behavior_type evaluator_state::make_behavior() {
         setup_.receive_buffers->add(head.params.key, {head.where.begin, head.where.end}, payload);
         auto whole = setup_.receive_buffers->take(head.params.key);
         if (head.from == protocols::holder_id{0})
-          ver_ = head.params.ver; // the lead shard's
+          incoming_ = head.params.ver; // the lead shard's
         if (!whole)
           return;
         setup_.receive_buffers->drop_if([key = head.params.key](std::uint64_t other) { return other < key; });
-        evaluate(ver_, std::move(*whole));
+        evaluate(task{incoming_, std::move(*whole)});
       },
       [this](const wire::peer_part& head, const kernels::buffer& payload) { on_peer(head, payload); },
       [this](const peers_ptr& peers) { peers_ = peers; },
@@ -61,6 +61,9 @@ evaluator_actor::behavior_type evaluator_state::make_behavior() {
       [this](const evaluated_query& query) { return read(query); },
       [this](evaluations_query) { return results_; },
       [this](compute_finished) {
+        computing_ = false;
+        if (next_)
+          return begin();
         const auto& outcome = plan_->outcome();
         auto& sum = portions_[now_];
         sum.loss_sum += outcome.loss_sum;
@@ -73,7 +76,7 @@ evaluator_actor::behavior_type evaluator_state::make_behavior() {
 
 actor_report evaluator_state::report() const {
   auto out = self_->report();
-  out.fields = {{"version", std::to_string(ver_.value)}};
+  out.fields = {{"version", std::to_string(under_way_.ver.value)}};
   if (!collection_.collects())
     return out;
   for (const auto& who : collection_.missing())
@@ -108,20 +111,25 @@ void evaluator_state::evaluate(std::optional<collection::average> whole) {
     host_queue_->enqueue(
         kernels::weighted_sum{.terms = terms, .y = mean.as<float>(), .count = static_cast<std::int64_t>(bytes / sizeof(float))});
   }
-  made_ = std::move(whole->made);
-  evaluate(whole->ver, std::move(mean));
+  evaluate(task{whole->ver, std::move(mean), std::move(whole->made)});
 }
 
-void evaluator_state::evaluate(protocols::version ver, kernels::buffer parameters) {
+void evaluator_state::evaluate(task asked) {
+  next_ = std::move(asked);
+  if (!computing_)
+    begin();
+}
+
+void evaluator_state::begin() {
   self_->doing.again("evaluates");
-  ver_ = ver;
+  under_way_ = *std::exchange(next_, std::nullopt);
+  const auto& [ver, parameters, made] = under_way_;
   span_ = open_span{setup_.trace, span_kind::evaluate, 0, {signed_of(ver)}};
-  parameters_ = std::move(parameters);
-  caf::anon_send(peers_->coordinator, collected{ver, parameters_, made_});
-  on_queue_ = parameters_;
+  caf::anon_send(peers_->coordinator, collected{ver, parameters, made});
+  on_queue_ = parameters;
   if (!setup_.queue->on_host()) {
-    on_queue_ = setup_.queue->allocate(parameters_.bytes());
-    setup_.queue->upload(on_queue_.data(), parameters_.data(), parameters_.bytes());
+    on_queue_ = setup_.queue->allocate(parameters.bytes());
+    setup_.queue->upload(on_queue_.data(), parameters.data(), parameters.bytes());
   }
   now_ = 0;
   for (auto& each : portions_)
@@ -146,17 +154,21 @@ void evaluator_state::next_batch() {
   if (setup_.net->computed_by())
     args.blocks = {on_queue_, {}, rows_.x};
   args.done = [me = evaluator_actor{self_}] { caf::anon_send(me, compute_finished{}); };
+  computing_ = true;
   plan_->enqueue_evaluation(args);
 }
 
 void evaluator_state::finish() {
   self_->doing.enter("idle");
-  evaluated_ = {ver_, parameters_};
+  evaluated_ = {under_way_.ver, under_way_.parameters};
   std::exchange(span_, {}).end();
   const auto& test = portions_[0];
-  evaluation found{
-      ver_, portions_[1].mean(portions_[1].loss_sum), test.mean(test.loss_sum), test.mean(static_cast<double>(test.correct)), {},
-      made_};
+  evaluation found{under_way_.ver,
+                   portions_[1].mean(portions_[1].loss_sum),
+                   test.mean(test.loss_sum),
+                   test.mean(static_cast<double>(test.correct)),
+                   {},
+                   under_way_.made};
   if (portions_.size() > 2)
     found.validation_loss = portions_[2].mean(portions_[2].loss_sum);
   if (const double loss = found.validation_loss.value_or(found.test_loss); setup_.keeps_best && loss < best_loss_) {
@@ -176,10 +188,10 @@ void evaluator_state::tell(evaluation found) const {
 
 caf::result<parameters_piece> evaluator_state::read(const evaluated_query& query) const {
   const auto& [ver, last] = evaluated_;
-  const auto& from = query.ver == ver_          ? parameters_
-                     : query.ver == ver         ? last
-                     : query.ver == best_.first ? best_.second
-                                                : kernels::buffer{};
+  const auto& from = query.ver == under_way_.ver ? under_way_.parameters
+                     : query.ver == ver          ? last
+                     : query.ver == best_.first  ? best_.second
+                                                 : kernels::buffer{};
   const auto all = from.span<const float>();
   if (all.empty() || query.offset >= all.size())
     return failure(fmt::format("the evaluator has no parameters of step {} from {} on", query.ver.value, query.offset));

@@ -30,7 +30,8 @@ struct evaluator_setup {
   bool same_replicas = false; ///< decentralized: all are the same, and one is enough
 };
 
-/// Evaluates every version that is sent to it, test set first, then what is held out, and reports to the coordinator. In a
+/// Evaluates every version that is sent to it, test set first, then what is held out, and reports to the coordinator. Whoever
+/// asks meanwhile, as a lead or a coordinator that takes over does, ends that: the newest is evaluated, from its beginning. In a
 /// decentralized job it averages the replicas of the plan's workers by their weights, leaving out workers that die meanwhile. It
 /// enqueues one batch at a time; the completion requests the next, so no thread waits. Spawn it detached on a CPU. Its input and
 /// reports are in host memory, on a device too. It keeps the parameters that it has evaluated for a coordinator in another
@@ -53,12 +54,20 @@ private:
     double mean(double sum) const { return counted > 0 ? sum / static_cast<double>(counted) : 0; }
   };
 
+  /// What is to be evaluated: parameters in host memory.
+  struct task {
+    protocols::version ver{};
+    kernels::buffer parameters{};
+    std::vector<std::pair<protocols::member, protocols::step_count>> made{}; ///< decentralized: steps in the replicas
+  };
+
   using collection = protocols::replica_collection<kernels::buffer>;
 
   actor_report report() const;
   void on_peer(const wire::peer_part& head, const kernels::buffer& payload);
   void evaluate(std::optional<collection::average> whole);
-  void evaluate(protocols::version ver, kernels::buffer parameters);
+  void evaluate(task asked);
+  void begin();
   void next_batch();
   void finish();
   void tell(evaluation found) const;
@@ -71,18 +80,20 @@ private:
   std::vector<portion> portions_;                ///< test, train, and if there is one, validation
   peers_ptr peers_;
   collection collection_;
+  protocols::version incoming_; ///< of the parameters that come in parts
+  std::optional<task> next_;    ///< begins once no batch is at the queue
   // the evaluation under way
-  protocols::version ver_;
-  std::vector<std::pair<protocols::member, protocols::step_count>> made_; ///< decentralized: steps in the replicas
-  open_span span_;                                                        ///< of the evaluation under way
-  kernels::buffer parameters_;                                            ///< on the host
-  kernels::buffer on_queue_;                                              ///< their copy in the queue's memory
-  std::pair<protocols::version, kernels::buffer> evaluated_;              ///< the last that were
-  std::pair<protocols::version, kernels::buffer> best_;                   ///< likewise: that with the lowest loss
+  task under_way_;
+  open_span span_;
+  kernels::buffer on_queue_; ///< the copy of its parameters in the queue's memory
+  batch rows_;
+  std::size_t now_ = 0;    ///< the portion that it is at
+  bool computing_ = false; ///< a batch is at the queue
+  // what has been evaluated
+  std::pair<protocols::version, kernels::buffer> evaluated_; ///< the last
+  std::pair<protocols::version, kernels::buffer> best_;      ///< likewise: that with the lowest loss
   double best_loss_ = std::numeric_limits<double>::infinity();
   std::vector<evaluation> results_; ///< the last of them, without parameters
-  batch rows_;
-  std::size_t now_ = 0; ///< the portion that it is at
 };
 
 using evaluator_impl = measured_impl<evaluator_actor, drain_before_exit<evaluator_actor, evaluator_state, evaluator_setup>>;
