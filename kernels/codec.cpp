@@ -56,23 +56,6 @@ void for_chunks(form as, const coded_range& where, Each each) {
   }
 }
 
-// -- 16 bits
-
-std::uint16_t to_half(float x) {
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  const auto sign = static_cast<std::uint16_t>(bits >> 16U & 0x8000U);
-  const float size = std::min(std::fabs(x), 65504.0F);
-  const auto raw = std::bit_cast<std::uint32_t>(size);
-  std::uint32_t out = 0;
-  if (size < 0x1p-14F) { // subnormal there: a whole number of 2^-24, which the addition rounds
-    out = std::bit_cast<std::uint32_t>(size + 0.5F) - std::bit_cast<std::uint32_t>(0.5F);
-  } else {
-    const std::uint32_t odd = raw >> 13U & 1U;
-    out = (raw - (std::uint32_t{112} << 23U) + 0xfffU + odd) >> 13U;
-  }
-  return static_cast<std::uint16_t>(sign | std::min(out, std::uint32_t{0x7bff}));
-}
-
 // -- whole numbers
 
 constexpr int levels(form as) {

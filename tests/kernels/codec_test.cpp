@@ -80,6 +80,16 @@ TEST(Codec, EveryHalfIsItself) {
   EXPECT_EQ(through(form::fp16, halves), halves);
 }
 
+/// Bytes of another host may be any.
+TEST(Codec, AHalfThatIsNotFiniteStaysSo) {
+  const std::uint16_t halves[] = {0x7c00, 0xfc00, 0x7e01, 0xfc01};
+  float out[4];
+  decode(form::fp16, {0, 4}, std::as_bytes(std::span{halves}), out);
+  EXPECT_EQ(out[0], std::numeric_limits<float>::infinity());
+  EXPECT_EQ(out[1], -std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::isnan(out[2]) && std::isnan(out[3]));
+}
+
 TEST(Codec, BetweenTwoHalvesTheNearestTiesToEven) {
   for (const float above : {1.0F, 1.0F + 0x1p-10F, 0x1p-14F, 0x1p-24F, 3 * 0x1p-24F, 1000.0F, 1023 * 0x1p-24F}) {
     const auto bits = static_cast<std::uint16_t>(above < 0x1p-14F ? above * 0x1p24F
