@@ -204,6 +204,28 @@ TEST(PushEncoder, APushThatIsNotFiniteLeavesAllResidualsAsTheyWere) {
   EXPECT_TRUE(std::ranges::all_of(sent_by(by), [](float x) { return std::isfinite(x); }));
 }
 
+/// Its round has begun again under another plan, and nobody used the first one.
+TEST(PushEncoder, APushWhoseVersionIsAnsweredAgainIsTakenBack) {
+  for (const char* form : {"onebit", "topk", "dgc"}) {
+    auto by = encoder_of(form, true);
+    encode_all(by, 1, drawn(1));
+    by.settle(push_of(1));
+    const auto before = residual_of(by);
+    const auto answer = [&by](std::uint64_t clock) {
+      auto push = push_of(clock);
+      push.base = {50};
+      by.encode(push, {0, floats}, drawn(2));
+      by.settle(push);
+      return sent_by(by);
+    };
+    const auto sent = answer(2);
+    const auto after = residual_of(by);
+    ASSERT_NE(before, after);
+    EXPECT_EQ(answer(3), sent) << form;
+    EXPECT_EQ(residual_of(by), after) << form;
+  }
+}
+
 TEST(PushEncoder, ARangeThatIsAskedForAgainIsTheSameCodes) {
   auto by = encoder_of("onebit", true);
   const auto values = drawn(4);

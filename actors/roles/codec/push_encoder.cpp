@@ -62,9 +62,10 @@ void push_encoder::measure(std::span<const float> whole) {
 
 kernels::buffer push_encoder::encode(const protocols::push& push, flat_range where, std::span<const float> values) {
   if (push.id != newest_) {
-    if (!settled_)
+    if (!settled_ || push.base == base_)
       take_back();
     newest_ = push.id;
+    base_ = push.base;
     settled_ = false;
     parts_.clear();
   }

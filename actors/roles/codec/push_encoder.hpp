@@ -22,8 +22,8 @@ namespace troupe::actors {
 /// thread.
 ///
 /// The residuals survive plans and aggregators, for they do not know of either; another life begins with zeros. A push that was
-/// left out takes along what it carried, as without a codec. Numbers are drawn by worker, version and place, so a run that goes
-/// on from a checkpoint draws the same.
+/// left out takes along what it carried, as without a codec; one whose version is answered once more, for its round has begun
+/// again, is taken back. Numbers are drawn by worker, version and place, so a run that goes on from a checkpoint draws the same.
 ///
 /// topk sends the largest elements, threshold all that have reached it. dgc (Lin et al. 2018) sends the largest sums of
 /// velocities: u = m u + g, v = v + u, and u = v = 0 where v is sent. The norm of g is at most clip / sqrt(workers).
@@ -40,7 +40,7 @@ public:
   /// Does nothing unless it clips.
   void measure(std::span<const float> whole);
   /// The codes of these values of the flat array, as a part of this push; again for the same range: the same. The first range of
-  /// another push ends the last, and takes it back unless it was settled.
+  /// another push ends the last, and takes it back unless it was settled, or if it answers the same version.
   kernels::buffer encode(const protocols::push& push, flat_range where, std::span<const float> values);
   /// The head of a part of the newest push, with its form, and with its bytes if its range has been encoded.
   protocols::wire::push_part head_of(protocols::wire::push_part part) const;
@@ -78,6 +78,7 @@ private:
   kept residual_, velocity_;
   std::vector<float> whole_; ///< of one range: all that could be sent
   protocols::push_id newest_{};
+  protocols::version base_{}; ///< of the newest push
   bool settled_ = true;
   std::map<std::int64_t, part> parts_; ///< of the newest push, by where they begin
 };
