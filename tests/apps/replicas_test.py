@@ -193,6 +193,15 @@ class Bits(ReplicasTest):
                 result, said = self.disturbed(drawn, *sets)
                 self.assertEqual(result["weights_digest"], undisturbed[kind], said)
 
+    def test_nor_does_the_loss_of_the_lead_while_a_version_is_evaluated(self):
+        # Most of the time is an evaluation's: the next lead is asked for the version that is under way, or sends the one after it again.
+        sets = [*ONEBIT, "--set", "data.test_samples=20000", "--set", "evaluate.every_samples=240"]
+        undisturbed = self.run_job(*sets, job=LONG)
+        for _ in range(2):
+            result, said = self.disturbed(["shard 0"], *sets)
+            self.assertEqual({key: result[key] for key in ("weights_digest", "test_loss")},
+                             {key: undisturbed[key] for key in ("weights_digest", "test_loss")}, said)
+
 
 class Losses(ReplicasTest):
     def test_a_node_that_holds_of_everything_is_killed(self):
