@@ -41,6 +41,11 @@ GOOD = {
     "apps/examples/custom.cpp": source('real_parameter("slow", 0.5),'),
     "apps/main.cpp": source('#include "tensor/graph.hpp"', "#include <CLI/CLI.hpp>"),
     "apps/config.cpp": source("#include <toml++/toml.h>"),
+    "tests/apps/CMakeLists.txt": "apps_test(run WITH x CLASSES Starts Ends)\napps_test(stop)\n",
+    "tests/apps/run_test.py": f"# {SPDX}\n# Runs.\nclass RunTest(Case):\n    pass\n\n\nclass Starts(RunTest):\n    def test_it(self):\n        pass\n",
+    "tests/apps/stop_test.py": f"# {SPDX}\n# Stops.\nclass Any(Case):\n    def test_it(self):\n        pass\n",
+    "tests/CMakeLists.txt": "add_executable(all_tests tensor/graph_test.cpp)\n",
+    "tests/actors/CMakeLists.txt": "add_executable(actors_test\n  lane_test.cpp)\n",
     "tests/tensor/helpers.hpp": source("#pragma once"),
     "tests/tensor/graph_test.cpp": source('#include "tensor/graph.hpp"', '#include "tests/tensor/helpers.hpp"'),
     "tests/actors/lane_test.cpp": source("#include <boost/asio.hpp>", "#include <caf/actor.hpp>", '#include "tests/tensor/helpers.hpp"'),
@@ -137,6 +142,11 @@ BAD = {
         "tests/x.sh": f"#!/bin/sh\n# {SPDX}\n# Runs none.py.\n",
     },
     "rooms_of_actors_stay_small": {f"actors/net/part{i}.cpp": source() for i in range(tree.MAX_FILES_IN_A_ROOM + 1)},
+    "every_test_is_run": {
+        "tests/tensor/grap_test.cpp": source("TEST(Grap, Is) {}"),
+        "tests/apps/un_test.py": f"# {SPDX}\n# Runs.\n",
+        "tests/apps/run_test.py": f"# {SPDX}\n# Runs.\nclass Goes(Case):\n    def go(self):\n        pass\n\n    def test_it(self):\n        pass\n",
+    },
     "the_root_holds_only_the_house": {"notes.txt": "", "scratch": ""},
 }
 

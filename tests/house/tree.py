@@ -308,6 +308,25 @@ def rooms_of_actors_stay_small(files):
             yield f"{room} has more than {MAX_FILES_IN_A_ROOM} headers and sources, give some a room of their own: {', '.join(inhabitants)}"
 
 
+CLASS_WITH_TESTS = re.compile(r"^class (\w+)\(.*\n(?:(?!class |def |if ).*\n)*?    def test_", re.MULTILINE)
+
+
+def every_test_is_run(files):
+    """`dev` or a CMakeLists.txt in its folder or above names its file; where that names classes, too, the test is in one of them."""
+    for path, text in files.items():
+        if not inside(path, "tests") or not path.endswith(("_test.cpp", "_test.py")):
+            continue
+        name = PurePosixPath(path).name
+        lists = "\n".join(files.get(f"{folder}/CMakeLists.txt", "") for folder in PurePosixPath(path).parents) + files["dev"]
+        calls = re.findall(rf"\b(apps_test|troupe_python_tests)\({name.removesuffix('_test.py')}\b([^)]*)\)", lists)
+        if not calls and not re.search(rf"\b{name}\b", lists):
+            yield f"{path} is a test that nothing runs"
+        if calls and all("CLASSES" in words or kind == "troupe_python_tests" for kind, words in calls):
+            chosen = {word for _, words in calls for word in words.split()}
+            for each in set(CLASS_WITH_TESTS.findall(text)) - chosen:
+                yield f"{path} has tests in the class {each}, which nothing runs"
+
+
 def the_root_holds_only_the_house(files):
     for entry in sorted({path.split("/")[0] for path in files}):
         if entry not in AT_THE_ROOT and not entry.startswith("."):
@@ -337,5 +356,6 @@ RULES = {
     "files_name_no_machine": files_name_no_machine,
     "files_that_pages_and_comments_name_exist": files_that_pages_and_comments_name_exist,
     "rooms_of_actors_stay_small": rooms_of_actors_stay_small,
+    "every_test_is_run": every_test_is_run,
     "the_root_holds_only_the_house": the_root_holds_only_the_house,
 }
