@@ -44,7 +44,7 @@ steps = 40
 """
 LONG = JOB.replace("steps = 40", "steps = 150") + "[inject]\nstep_ms = 8\n"
 # A shard of four partitions.
-WIDE = JOB.replace("linear 32 relu", "linear 2048 relu").replace("steps = 40", "steps = 600") + "[inject]\nstep_ms = 8\n"
+WIDE = JOB.replace("linear 32 relu", "linear 2048 relu").replace("steps = 40", "steps = 200") + "[inject]\nstep_ms = 8\n"
 # Two shards, aggregators 2 to 6 on two levels, and, as replicas 7 and 8, the shards' backups.
 TREE = LONG.replace("workers = 3", "workers = 6") + "[protocol]\nfan_in = 2\n"
 # Two shards, aggregators 2 and up for the nodes with workers, and, as replicas 8 and 9, the shards' backups.
@@ -248,7 +248,7 @@ class Newcomers(ReplicasTest):
                 self.assertTrue(self.wait_until_said(run, "node node-1 has a whole copy of shard 1"), self.said())
                 self.assertTrue(self.kills(run, "shard 1"), self.said())
                 result, said = self.end_of(run)
-                self.assertEqual(result["steps"], 600, said)
+                self.assertEqual(result["steps"], 200, said)
                 self.assertIn("its backup on node node-1 is shard 1 from now on", said)
                 self.assert_replays(rounds, result, said, *sets)
 
