@@ -199,8 +199,8 @@ class Bits(ReplicasTest):
         undisturbed = self.run_job(*sets, job=LONG)
         for _ in range(2):
             result, said = self.disturbed(["shard 0"], *sets)
-            self.assertEqual({key: result[key] for key in ("weights_digest", "test_loss")},
-                             {key: undisturbed[key] for key in ("weights_digest", "test_loss")}, said)
+            for key in ("weights_digest", "test_loss"):
+                self.assertEqual(result[key], undisturbed[key], said)
 
 
 class Losses(ReplicasTest):
