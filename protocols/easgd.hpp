@@ -95,9 +95,6 @@ inline protocol easgd_protocol() {
                                    "n alpha: how far both sides move");
   const auto momentum = real_parameter("momentum", 0, {.least = 0, .most = 1, .open_most = true},
                                        "Nesterov momentum of the local steps; 0: the job's optimizer");
-  const task_maker task = [beta, momentum](const protocol_spec& spec) {
-    return std::make_unique<easgd_task>(beta.of(spec), momentum.of(spec));
-  };
   return {.name = "easgd",
           .summary = "elastic averaging: each worker's replica is drawn towards a centre; with momentum EAMSGD",
           .round_is_full = "each exchange alone, alpha = beta / n",
@@ -113,7 +110,9 @@ inline protocol easgd_protocol() {
                 return footprint{.replica = true, .pushed_replica = true, .velocity = momentum.of(spec) > 0};
               },
           .make_rule = [](const protocol_spec&, std::uint64_t) { return std::make_unique<easgd>(); },
-          .make_worker = params_worker_maker(task, true)};
+          .make_worker = params_worker_maker([beta, momentum](const protocol_spec& spec) {
+            return std::make_unique<easgd_task>(beta.of(spec), momentum.of(spec));
+          })};
 }
 
 } // namespace troupe::protocols

@@ -9,8 +9,8 @@
 
 namespace troupe::protocols {
 
-params_worker::params_worker(member self, task_maker make, bool per_push)
-    : self_(self), make_(std::move(make)), per_push_(per_push) {}
+params_worker::params_worker(member self, task_maker make, bool once_a_version)
+    : self_(self), make_(std::move(make)), once_a_version_(once_a_version) {}
 
 worker_effects params_worker::on(const plan& msg) {
   if (newest_ && msg.epoch < newest_->epoch)
@@ -42,7 +42,7 @@ bool params_worker::is_of_older_incarnation(const params& msg) const {
 bool params_worker::is_newer(const params& msg) const {
   if (!newest_ || msg.epoch != newest_->epoch)
     return !newest_ || msg.epoch > newest_->epoch;
-  return per_push_ ? msg.key > newest_->key : msg.ver > newest_->ver;
+  return once_a_version_ ? msg.ver > newest_->ver : msg.key > newest_->key;
 }
 
 worker_effects params_worker::on(const computed& msg) {

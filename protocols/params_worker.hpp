@@ -29,12 +29,13 @@ using task_maker = std::function<std::unique_ptr<task>(const protocol_spec&)>;
 /// Works on one set of parameters at a time, the newest when it began. Of the parameters that come meanwhile, or before their
 /// plan, only the newest are kept. It ignores parameters that are old, repeated or from a plan without this worker.
 ///
-/// In a protocol of rounds it answers a version once under each plan. A lead that takes over may send it a second time, and is
-/// sent the push again: a second one would move what a codec or local steps keep between rounds.
 class params_worker final : public worker {
 public:
-  /// `per_push`: shards apply each push alone, and answer it by its clock, perhaps with the version that the worker has.
-  params_worker(member self, task_maker make, bool per_push = false);
+  /// `once_a_version`: it answers a version once under each plan, as protocols of rounds want it. A lead that takes over may send
+  /// it a second time, and is sent the push again: a second one would move what a codec or local steps keep between rounds.
+  /// Otherwise what is sent later is new, perhaps the version that the worker has: where each push is applied alone, that is
+  /// its answer.
+  params_worker(member self, task_maker make, bool once_a_version = false);
 
   worker_effects on(const plan& msg) override;
   worker_effects on(const params& msg) override;
@@ -50,7 +51,7 @@ private:
 
   member self_;
   task_maker make_;
-  bool per_push_;
+  bool once_a_version_;
   std::unique_ptr<task> task_; ///< of `task_protocol_`
   protocol_spec task_protocol_;
   std::map<plan_epoch, plan> plans_; ///< from that of the newest parameters on: a round keeps its first plan

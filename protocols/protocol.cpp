@@ -33,7 +33,7 @@ protocol round_protocol(protocol draft) {
   draft.make_rule = [policy = draft.policy](const protocol_spec&, std::uint64_t seed) {
     return std::make_unique<round_rule>(policy, seed);
   };
-  draft.make_worker = params_worker_maker(draft.task);
+  draft.make_worker = params_worker_maker(draft.task, true);
   return draft;
 }
 

@@ -90,15 +90,15 @@ struct protocol {
 /// Completes a protocol with rounds: adds a rule by its policy and workers with its task.
 protocol round_protocol(protocol draft);
 
-/// For `make_worker`: workers that answer parameters with a push, by this task.
-inline auto params_worker_maker(task_maker make, bool per_push = false) {
-  return [make = std::move(make), per_push](const protocol_spec&, member self, std::uint64_t) {
-    return std::make_unique<params_worker>(self, make, per_push);
+/// For `make_worker`: workers that answer parameters with a push, by this task; `once_a_version` as params_worker says.
+inline auto params_worker_maker(task_maker make, bool once_a_version = false) {
+  return [make = std::move(make), once_a_version](const protocol_spec&, member self, std::uint64_t) {
+    return std::make_unique<params_worker>(self, make, once_a_version);
   };
 }
 /// For `make_worker`, where each push is applied alone: the gradient of a slice that the worker is given.
 inline auto own_slice_worker_maker() {
-  return params_worker_maker([](const protocol_spec&) { return std::make_unique<gradient_task>(true); }, true);
+  return params_worker_maker([](const protocol_spec&) { return std::make_unique<gradient_task>(true); });
 }
 
 } // namespace troupe::protocols

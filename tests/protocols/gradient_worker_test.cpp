@@ -10,7 +10,7 @@ namespace troupe::protocols {
 namespace {
 
 params_worker gradient_worker(member self) {
-  return params_worker{self, [](const protocol_spec&) { return std::make_unique<gradient_task>(); }};
+  return params_worker{self, [](const protocol_spec&) { return std::make_unique<gradient_task>(); }, true};
 }
 
 params params_of(std::uint64_t ver, std::uint32_t epoch = 1, std::uint64_t as = 0) {
@@ -97,7 +97,7 @@ TEST(GradientWorker, AVersionThatANewLeadSendsAgainIsNotComputedAnew) {
 }
 
 TEST(GradientWorker, WhereEachPushIsAnsweredTheAnswerMayBeTheVersionThatItHas) {
-  params_worker subject{{w(1), {}}, [](const protocol_spec&) { return std::make_unique<gradient_task>(true); }, true};
+  params_worker subject{{w(1), {}}, [](const protocol_spec&) { return std::make_unique<gradient_task>(true); }};
   subject.on(plan_of(1, {0, 1, 4}));
   subject.on(params_of(3));
   subject.on(computed{.step = 1});
