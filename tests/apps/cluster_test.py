@@ -5,6 +5,7 @@
 usage: cluster_test.py TROUPE [unittest arguments]. Every test starts its own cluster on ports that the system chooses.
 """
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -22,6 +23,7 @@ import connections
 TROUPE = None
 DEADLINE_S = 240  # a hang is a failure, not a wait
 SEED = int(os.environ.get("TROUPE_TEST_SEED", "1"))
+THOROUGH = os.environ.get("TROUPE_THOROUGH") == "1"
 
 JOB = """
 name = "small"
@@ -42,6 +44,14 @@ workers = 4
 epochs = 2
 """
 ENDLESS = JOB.replace("epochs = 2", "epochs = 100000").replace("[stop]", "[evaluate]\nevery_s = 3600.0\n[stop]")
+
+
+def combinations(*axes):
+    """All of them where the tests are to be thorough; else so few that each value of each axis is in one."""
+    axes = [list(axis) for axis in axes]
+    if THOROUGH:
+        return list(itertools.product(*axes))
+    return [tuple(axis[turn % len(axis)] for axis in axes) for turn in range(max(map(len, axes)))]
 
 
 class ClusterTest(unittest.TestCase):

@@ -6,12 +6,13 @@ import json
 import pathlib
 import subprocess
 import sys
+import time
 import unittest
 
 TROUPE, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
 FACTOR = 1.5
 # Large enough that tensors outweigh the program: 23 MB of parameters.
-JOB = {"data.train_samples": 4000, "data.test_samples": 500, "data.batch": 256, "model.hidden": "[2048, 2048]", "stop.epochs": 2}
+JOB = {"data.train_samples": 4000, "data.test_samples": 500, "data.batch": 256, "model.hidden": "[2048, 2048]", "stop.epochs": 1}
 
 
 def processes(pid):
@@ -43,6 +44,7 @@ class Memory(unittest.TestCase):
         while run.poll() is None:  # a high-water mark: only what a process takes after the last look is missed
             for pid in processes(run.pid):
                 highest[pid] = max(highest.get(pid, 0), highest_resident_bytes(pid))
+            time.sleep(0.01)
         self.assertEqual(run.returncode, 0, run.communicate())
         run.communicate()
         estimated, real = memory["devices"][0]["needed_bytes"], sum(highest.values())
@@ -57,10 +59,10 @@ class Memory(unittest.TestCase):
         self.compare(cluster__nodes=1, cluster__workers=4)
 
     def test_versions_retained_for_delayed_gradients(self):
-        self.compare(cluster__nodes=1, cluster__workers=4, protocol__name="dc-async")
+        self.compare(cluster__nodes=1, cluster__workers=4, protocol__name="dc-async", stop__epochs=2)
 
     def test_replicas_of_local_steps(self):
-        self.compare(cluster__nodes=3, cluster__workers=4, protocol__name="easgd")
+        self.compare(cluster__nodes=3, cluster__workers=4, protocol__name="easgd", stop__epochs=2)
 
     def test_a_large_batch_in_small_pieces(self):
         self.compare(cluster__nodes=1, data__train_samples=8192, data__batch=4096, data__micro_batch=64)

@@ -8,7 +8,7 @@ import json
 import subprocess
 
 import cluster_test
-from cluster_test import ClusterTest
+from cluster_test import ClusterTest, combinations
 
 # 203,530 parameters; nobody evaluates before the end. A worker is never behind, so gossip skips no peer.
 JOB = """
@@ -70,35 +70,30 @@ class TrafficTest(ClusterTest):
 
 class Bytes(TrafficTest):
     def test_rounds(self):
-        for placement in PLACEMENTS:
-            for protocol in ("sync", "local", "adacomm"):
-                with self.subTest(protocol, placement=placement):
-                    self.expect_what_check_says(protocol, placement, 20)
+        for protocol, placement in combinations(("sync", "local", "adacomm"), PLACEMENTS):
+            with self.subTest(protocol, placement=placement):
+                self.expect_what_check_says(protocol, placement, 20)
 
     def test_a_round_with_aggregators(self):
-        for placement in PLACEMENTS:
-            for fan_in in (2, "node"):
-                with self.subTest(fan_in=fan_in, placement=placement):
-                    self.expect_what_check_says("sync", placement, 20, "--set", f"protocol.fan_in={fan_in}")
+        for fan_in, placement in combinations((2, "node"), PLACEMENTS):
+            with self.subTest(fan_in=fan_in, placement=placement):
+                self.expect_what_check_says("sync", placement, 20, "--set", f"protocol.fan_in={fan_in}")
+
+    def expect_fewer_bits(self, way):
+        """What is said of each codec, and how many times fewer `push` or `params` are at least."""
+        for (codec, least), placement in combinations((("fp16", 1.99), ("int8", 3.9), ("int4", 7.5), ("onebit", 28)), PLACEMENTS):
+            with self.subTest(codec=codec, placement=placement):
+                encoded = ["--set", f"codec.{way}={codec}"]
+                self.expect_what_check_says("sync", placement, 20, *encoded)
+                plain, few = (self.expected([*PLACEMENTS[placement], "--set", "stop.steps=20", *sets])[f"{way}_bytes"] for sets in ([], encoded))
+                self.assertGreater(plain / few, least if placement == "one node of workers" else 0.99 * least, "heads, of two shards twice")
 
     def test_pushes_in_fewer_bits(self):
-        for placement in PLACEMENTS:
-            for codec, least in (("fp16", 1.99), ("int8", 3.9), ("int4", 7.5), ("onebit", 28)):
-                with self.subTest(codec=codec, placement=placement):
-                    encoded = ["--set", f"codec.push={codec}"]
-                    self.expect_what_check_says("sync", placement, 20, *encoded)
-                    plain, few = (self.expected([*PLACEMENTS[placement], "--set", "stop.steps=20", *sets])["push_bytes"] for sets in ([], encoded))
-                    self.assertGreater(plain / few, least if placement == "one node of workers" else 0.99 * least, "heads, of two shards twice")
+        self.expect_fewer_bits("push")
         self.expect_what_check_says("sync", "two", 20, "--set", "codec.push=int8", "--set", "protocol.fan_in=2")
 
     def test_parameters_in_fewer_bits(self):
-        for placement in PLACEMENTS:
-            for codec, least in (("fp16", 1.99), ("int8", 3.9), ("int4", 7.5), ("onebit", 28)):
-                with self.subTest(codec=codec, placement=placement):
-                    encoded = ["--set", f"codec.params={codec}"]
-                    self.expect_what_check_says("sync", placement, 20, *encoded)
-                    plain, few = (self.expected([*PLACEMENTS[placement], "--set", "stop.steps=20", *sets])["params_bytes"] for sets in ([], encoded))
-                    self.assertGreater(plain / few, least if placement == "one node of workers" else 0.99 * least, "heads, of two shards twice")
+        self.expect_fewer_bits("params")
         self.expect_what_check_says("sync", "two", 20, "--set", "codec.push=onebit", "--set", "codec.params=int8", "--set", "protocol.fan_in=node")
 
     def test_answers_in_fewer_bits(self):
