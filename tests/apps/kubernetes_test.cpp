@@ -10,9 +10,9 @@
 namespace troupe::config {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class Kubernetes : public testing::Test {
+class Kubernetes : public ::testing::Test {
 protected:
   std::map<std::string, std::string> environment{
       {"JOB_COMPLETION_INDEX", "2"}, {"HOSTNAME", "train-mlp-2"}, {"TROUPE_SERVICE", "pods"}, {"TROUPE_NODES", "3"}};

@@ -12,9 +12,9 @@
 namespace troupe::config {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TEST(Hostlist, IsExpandedInItsOrder) {
   EXPECT_THAT(expand_hostlist("a"), ElementsAre("a"));
@@ -35,7 +35,7 @@ TEST(TaskCounts, AreExpanded) {
     EXPECT_THAT(expand_counts(list), IsEmpty()) << list;
 }
 
-class Slurm : public testing::Test {
+class Slurm : public ::testing::Test {
 protected:
   std::map<std::string, std::string> environment{{"SLURM_JOB_ID", "7"},
                                                  {"SLURM_STEP_ID", "0"},
@@ -71,7 +71,7 @@ TEST_F(Slurm, TheSameClusterAsAFile) {
   security.insecure = true;
   address = "10.1.2.3";
   const auto made = step()->nodes;
-  const auto path = testing::TempDir() + "slurm_test.toml";
+  const auto path = ::testing::TempDir() + "slurm_test.toml";
   std::ofstream{path} << to_toml(made);
   const auto read = load_cluster(path);
   std::remove(path.c_str());

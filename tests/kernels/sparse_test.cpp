@@ -156,7 +156,7 @@ TEST(Sparse, BytesAreAsExpected) {
 
 // -- bytes of another host
 
-struct hostile : testing::TestWithParam<form> {
+struct hostile : ::testing::TestWithParam<form> {
   hostile() {
     if (as == form::sparse_sign)
       for (float& each : values)
@@ -226,7 +226,7 @@ TEST_P(hostile, PlacesBeyondTheRangeAreRefused) {
   EXPECT_FALSE(is_sound(as, where, steep));
 }
 
-INSTANTIATE_TEST_SUITE_P(Sparse, hostile, testing::ValuesIn(sparse_forms),
+INSTANTIATE_TEST_SUITE_P(Sparse, hostile, ::testing::ValuesIn(sparse_forms),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
 TEST(Sparse, ASizeThatIsNoNumberIsRefused) {

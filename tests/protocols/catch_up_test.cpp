@@ -5,12 +5,9 @@
 
 #include "protocols/coordinator.hpp"
 #include "protocols/holder.hpp"
-#include "protocols/replicated_lead.hpp"
-#include "protocols/round_rule.hpp"
-#include "protocols/sync_sgd.hpp"
 #include "protocols/tree.hpp"
 #include "protocols/wire/state.hpp"
-#include "tests/protocols/making.hpp"
+#include "tests/protocols/two_phases.hpp"
 
 namespace troupe::protocols {
 namespace {
@@ -245,12 +242,6 @@ TEST(CatchUp, ABackupInItsShardsPlaceHasTheBackupsThatAreLeft) {
 }
 
 // -- the lead
-
-std::shared_ptr<lead> sync_lead_from(lead_state from) {
-  return std::make_shared<lead>(
-      std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<sync_sgd>(); }),
-      tree_shape{}, false, std::move(from));
-}
 
 arrival arrived(std::uint64_t clock) {
   return {.holder = h(0), .push = {.epoch = e(1), .id = {w(0), {}, {clock}}, .base = v(clock - 1), .samples = 10}};

@@ -25,7 +25,7 @@ plan plan_of_n(std::uint32_t n, std::int64_t data_size = 1000) {
   return out;
 }
 
-push push_from(std::uint32_t worker, std::uint64_t base = 0, std::uint32_t epoch = 1) {
+push coded_push(std::uint32_t worker, std::uint64_t base = 0, std::uint32_t epoch = 1) {
   return {.epoch = e(epoch),
           .id = {w(worker), {}, {10 * epoch + base + 1}},
           .base = v(base),
@@ -89,7 +89,7 @@ std::map<std::uint32_t, double> closed_by(std::uint32_t n, std::uint32_t s, std:
   std::map<std::uint32_t, double> out;
   for (const std::uint32_t worker : workers) {
     EXPECT_TRUE(out.empty()) << "closed before worker " << worker;
-    for (const apply& made : all<apply>(rule.on(push_from(worker))))
+    for (const apply& made : all<apply>(rule.on(coded_push(worker))))
       for (const term& part : made.sum)
         out[static_cast<std::uint32_t>(part.tensor.value) - 100] = part.weight;
   }
@@ -171,7 +171,7 @@ double worst_error(const plan& with, coded_options options) {
     std::vector<apply> made;
     for (std::uint32_t worker = 0; worker < n && made.empty(); ++worker)
       if ((present >> worker & 1) != 0) {
-        push next = push_from(worker);
+        push next = coded_push(worker);
         next.samples = round.empty(worker) ? 0 : 20;
         made = all<apply>(rule.on(next));
       }
@@ -197,32 +197,32 @@ TEST(Coded, ShortBatchOfAFewSamplesIsDecodedToo) {
 TEST(Coded, RoundUsesAllItsSamplesWhoeverPushed) {
   round_rule rule = coded_rule();
   rule.on(plan_of_n(4, 70));
-  rule.on(push_from(0));
-  EXPECT_EQ(only<apply>(rule.on(push_from(2))).samples, 40);
-  rule.on(push_from(0, 1));
-  EXPECT_EQ(only<apply>(rule.on(push_from(2, 1))).samples, 30) << "the epoch's end";
+  rule.on(coded_push(0));
+  EXPECT_EQ(only<apply>(rule.on(coded_push(2))).samples, 40);
+  rule.on(coded_push(0, 1));
+  EXPECT_EQ(only<apply>(rule.on(coded_push(2, 1))).samples, 30) << "the epoch's end";
 }
 
 TEST(Coded, PushThatIsNotFiniteIsAStragglers) {
   round_rule rule = coded_rule();
   rule.on(plan_of_n(4));
-  push wild = push_from(0);
+  push wild = coded_push(0);
   wild.finite = false;
   rule.on(wild);
-  EXPECT_EQ(count<apply>(rule.on(push_from(2))), 0u) << "of the first half only worker 1's is left";
-  EXPECT_EQ(only<apply>(rule.on(push_from(1))).sum, (std::vector<term>{{t(101), 1}, {t(102), 1}}));
+  EXPECT_EQ(count<apply>(rule.on(coded_push(2))), 0u) << "of the first half only worker 1's is left";
+  EXPECT_EQ(only<apply>(rule.on(coded_push(1))).sum, (std::vector<term>{{t(101), 1}, {t(102), 1}}));
 }
 
 TEST(Coded, FullRoundThatCannotBeDecodedMakesAVersionWithoutAStep) {
   round_rule rule = coded_rule();
   rule.on(plan_of_n(4));
   for (const std::uint32_t worker : {0u, 1u}) {
-    push wild = push_from(worker);
+    push wild = coded_push(worker);
     wild.finite = false;
     rule.on(wild);
   }
-  rule.on(push_from(2));
-  const rule_effects closed = rule.on(push_from(3));
+  rule.on(coded_push(2));
+  const rule_effects closed = rule.on(coded_push(3));
   EXPECT_EQ(only<apply>(closed), (apply{.ver = v(1), .epoch = e(1), .workers = 4}));
   EXPECT_EQ(count<discard>(closed), 2u) << "what cannot be used";
 }
@@ -230,9 +230,9 @@ TEST(Coded, FullRoundThatCannotBeDecodedMakesAVersionWithoutAStep) {
 TEST(Coded, WhatTheDecodingDoesNotNeedIsDiscarded) {
   round_rule rule = coded_rule();
   rule.on(plan_of_n(4));
-  rule.on(push_from(0));
-  rule.on(push_from(1));
-  const rule_effects closed = rule.on(push_from(3));
+  rule.on(coded_push(0));
+  rule.on(coded_push(1));
+  const rule_effects closed = rule.on(coded_push(3));
   EXPECT_EQ(only<apply>(closed).sum, (std::vector<term>{{t(100), 1}, {t(103), 1}}));
   EXPECT_EQ(only<discard>(closed).tensor, t(101));
 }
@@ -240,9 +240,9 @@ TEST(Coded, WhatTheDecodingDoesNotNeedIsDiscarded) {
 TEST(Coded, ResidualIsReported) {
   round_rule rule = coded_rule({.scheme = code_scheme::cyclic, .stragglers = 2});
   rule.on(plan_of_n(5));
-  rule.on(push_from(0));
-  rule.on(push_from(1));
-  const report made = only<report>(rule.on(push_from(4)));
+  rule.on(coded_push(0));
+  rule.on(coded_push(1));
+  const report made = only<report>(rule.on(coded_push(4)));
   EXPECT_GT(made.residual, 0);
   EXPECT_LT(made.residual, 1e-11);
 }
@@ -250,15 +250,15 @@ TEST(Coded, ResidualIsReported) {
 TEST(Coded, AsManyDeathsAsStragglersLeaveTheRoundOpen) {
   round_rule rule = coded_rule();
   rule.on(plan_of_n(4));
-  rule.on(push_from(0));
+  rule.on(coded_push(0));
   EXPECT_EQ(rule.on(worker_down{w(2), {}}), rule_effects{});
-  EXPECT_EQ(only<apply>(rule.on(push_from(3))).sum, (std::vector<term>{{t(100), 1}, {t(103), 1}}));
+  EXPECT_EQ(only<apply>(rule.on(coded_push(3))).sum, (std::vector<term>{{t(100), 1}, {t(103), 1}}));
 }
 
 TEST(Coded, RoundThatDeathsMadeUndecodableBeginsAnewWithACodeForThoseLeft) {
   round_rule rule = coded_rule();
   rule.on(plan_of_n(4));
-  rule.on(push_from(0));
+  rule.on(coded_push(0));
   rule.on(worker_down{w(2), {}});
   const rule_effects lost = rule.on(worker_down{w(3), {}});
   EXPECT_EQ(only<discard>(lost).tensor, t(100)) << "nobody holds the second half";
@@ -267,26 +267,26 @@ TEST(Coded, RoundThatDeathsMadeUndecodableBeginsAnewWithACodeForThoseLeft) {
             (send_params{.to = {w(0)}, .ver = v(0), .epoch = e(2), .position = 0, .period = 1}));
   // Two workers and one straggler: each computes the whole batch.
   EXPECT_EQ(asked(1, plan_of(2, {0, 1})).parts, (std::vector<compute::part>{{0, 1}}));
-  EXPECT_EQ(only<apply>(rule.on(push_from(0, 0, 2))).sum, (std::vector<term>{{t(100), 1}}));
+  EXPECT_EQ(only<apply>(rule.on(coded_push(0, 0, 2))).sum, (std::vector<term>{{t(100), 1}}));
 }
 
 TEST(Coded, JoinerGetsACodeInTheNextRoundWithItsPlan) {
   round_rule rule = coded_rule();
   rule.on(plan_of(1, {0, 1}));
   rule.on(plan_of(2, {0, 1, 2, 3}));
-  EXPECT_EQ(count<apply>(rule.on(push_from(1))), 1u) << "by the code of two";
-  rule.on(push_from(1, 1, 2));
-  EXPECT_EQ(count<apply>(rule.on(push_from(0, 1, 2))), 0u) << "by the code of four both hold the first half";
-  EXPECT_EQ(count<apply>(rule.on(push_from(3, 1, 2))), 1u);
+  EXPECT_EQ(count<apply>(rule.on(coded_push(1))), 1u) << "by the code of two";
+  rule.on(coded_push(1, 1, 2));
+  EXPECT_EQ(count<apply>(rule.on(coded_push(0, 1, 2))), 0u) << "by the code of four both hold the first half";
+  EXPECT_EQ(count<apply>(rule.on(coded_push(3, 1, 2))), 1u);
 }
 
 TEST(Coded, WhatCountsIsTheRankNotTheName) {
   const plan with = plan_of(1, {3, 4, 6, 9});
   round_rule rule = coded_rule();
   rule.on(with);
-  rule.on(push_from(3));
-  EXPECT_EQ(count<apply>(rule.on(push_from(4))), 0u) << "both hold the first half";
-  EXPECT_EQ(only<apply>(rule.on(push_from(6))).sum, (std::vector<term>{{t(103), 1}, {t(106), 1}}));
+  rule.on(coded_push(3));
+  EXPECT_EQ(count<apply>(rule.on(coded_push(4))), 0u) << "both hold the first half";
+  EXPECT_EQ(only<apply>(rule.on(coded_push(6))).sum, (std::vector<term>{{t(103), 1}, {t(106), 1}}));
   EXPECT_EQ(asked(9, with).parts, (std::vector<compute::part>{{1, 0.5}}));
 }
 

@@ -37,19 +37,15 @@ private:
 };
 
 /// Two workers of batch 10, an epoch of 100 samples.
-coordinator_options two_workers() {
+coordinator_options two_that_are_told() {
   return {.workers = 2, .batch = 10, .data_size = 100, .period = 20, .stop = {.epochs = 3}};
-}
-
-joined join(std::uint32_t worker) {
-  return {{w(worker), {}}};
 }
 
 const report closed_round{.event = report::kind::round_closed, .samples = 40, .loss = 0.5, .contributions = 2};
 
 TEST(Control, EveryPlanIsToldBeforeItGoesOut) {
   script does;
-  coordinator subject{two_workers(), std::make_unique<scripted>(does)};
+  coordinator subject{two_that_are_told(), std::make_unique<scripted>(does)};
   subject.on(join(0));
   EXPECT_TRUE(does.plans.empty());
   const plan first = only<send_plan>(subject.on(join(1))).plan;
@@ -59,7 +55,7 @@ TEST(Control, EveryPlanIsToldBeforeItGoesOut) {
 
 TEST(Control, RoundsAreToldWithTheRateOfTheirSamples) {
   script does;
-  coordinator_options options = two_workers();
+  coordinator_options options = two_that_are_told();
   options.learning_rate = [](std::uint64_t samples) { return 0.01 * static_cast<double>(samples); };
   coordinator subject{options, std::make_unique<scripted>(does)};
   subject.on(join(0));
@@ -72,7 +68,7 @@ TEST(Control, RoundsAreToldWithTheRateOfTheirSamples) {
 
 TEST(Control, WithoutAScheduleTheRateIsOne) {
   script does;
-  coordinator subject{two_workers(), std::make_unique<scripted>(does)};
+  coordinator subject{two_that_are_told(), std::make_unique<scripted>(does)};
   subject.on(join(0));
   subject.on(join(1));
   subject.on(closed_round);
@@ -81,7 +77,7 @@ TEST(Control, WithoutAScheduleTheRateIsOne) {
 
 TEST(Control, DecisionIsSaidAndMadeAPlanThatLaterPlansKeep) {
   script does;
-  coordinator subject{two_workers(), std::make_unique<scripted>(does)};
+  coordinator subject{two_that_are_told(), std::make_unique<scripted>(does)};
   subject.on(join(0));
   subject.on(join(1));
   const protocol_spec local{.name = "local"};
@@ -101,7 +97,7 @@ TEST(Control, DecisionIsSaidAndMadeAPlanThatLaterPlansKeep) {
 
 TEST(Control, IntervalIsArmedWithTheFirstPlanAndAfterEachEnd) {
   script does{.interval = 750};
-  coordinator subject{two_workers(), std::make_unique<scripted>(does)};
+  coordinator subject{two_that_are_told(), std::make_unique<scripted>(does)};
   subject.on(join(0));
   const arm_timer timer = only<arm_timer>(subject.on(join(1)));
   EXPECT_EQ(timer.delay, 750);
@@ -115,7 +111,7 @@ TEST(Control, IntervalIsArmedWithTheFirstPlanAndAfterEachEnd) {
 
 TEST(Control, TimersOfOthersAreNotTheControllers) {
   script does{.interval = 750};
-  coordinator_options options = two_workers();
+  coordinator_options options = two_that_are_told();
   options.evaluate_every_ns = 500;
   options.stop.seconds = 900e-9;
   coordinator subject{options, std::make_unique<scripted>(does)};
@@ -129,7 +125,7 @@ TEST(Control, TimersOfOthersAreNotTheControllers) {
 
 TEST(Control, WithoutAControllerItsTimerIsNothing) {
   script does{.interval = 750};
-  coordinator controlled{two_workers(), std::make_unique<scripted>(does)}, subject{two_workers()};
+  coordinator controlled{two_that_are_told(), std::make_unique<scripted>(does)}, subject{two_that_are_told()};
   for (const std::uint32_t worker : {0u, 1u})
     subject.on(join(worker));
   controlled.on(join(0));
@@ -138,7 +134,7 @@ TEST(Control, WithoutAControllerItsTimerIsNothing) {
 
 TEST(Control, DecisionsGoOnDuringAnEvaluation) {
   script does;
-  coordinator subject{two_workers(), std::make_unique<scripted>(does)};
+  coordinator subject{two_that_are_told(), std::make_unique<scripted>(does)};
   subject.on(join(0));
   subject.on(join(1));
   subject.on(held{.ver = v(5), .samples = 100});
@@ -148,7 +144,7 @@ TEST(Control, DecisionsGoOnDuringAnEvaluation) {
 
 TEST(Control, AfterTheEndNothingIsDecided) {
   script does{.interval = 750};
-  coordinator subject{two_workers(), std::make_unique<scripted>(does)};
+  coordinator subject{two_that_are_told(), std::make_unique<scripted>(does)};
   subject.on(join(0));
   const arm_timer timer = only<arm_timer>(subject.on(join(1)));
   subject.on(held{.ver = v(15), .samples = 300});
@@ -160,7 +156,7 @@ TEST(Control, AfterTheEndNothingIsDecided) {
 }
 
 TEST(Control, AdaCommChangesThePeriodOfTheNextPlan) {
-  coordinator_options options = two_workers();
+  coordinator_options options = two_that_are_told();
   options.learning_rate = [](std::uint64_t) { return 0.5; };
   coordinator subject{options, std::make_unique<adacomm>(adacomm_options{.initial_steps = 20, .interval = 1'000'000'000})};
   subject.on(join(0));
@@ -178,7 +174,7 @@ TEST(Control, AdaCommChangesThePeriodOfTheNextPlan) {
 
 // -- divergence
 
-coordinator started(const coordinator_options& options) {
+coordinator started_with(const coordinator_options& options) {
   coordinator out{options};
   for (std::uint32_t i = 0; i < options.workers; ++i)
     out.on(join(i));
@@ -186,9 +182,9 @@ coordinator started(const coordinator_options& options) {
 }
 
 TEST(Coordinator, PushesThatAreNotFiniteEndAJobThatAppliesEachAlone) {
-  coordinator_options options = two_workers();
+  coordinator_options options = two_that_are_told();
   options.max_rounds_without_update = 3;
-  coordinator subject = started(options);
+  coordinator subject = started_with(options);
   const report wild{.event = report::kind::push_not_finite};
   for (int i = 0; i < 5; ++i)
     EXPECT_EQ(subject.on(wild), coordinator_effects{});
@@ -200,9 +196,9 @@ TEST(Coordinator, PushesThatAreNotFiniteEndAJobThatAppliesEachAlone) {
 }
 
 TEST(Coordinator, RoundsThatAreBarrenAreNamedInTheReason) {
-  coordinator_options options = two_workers();
+  coordinator_options options = two_that_are_told();
   options.max_rounds_without_update = 2;
-  coordinator subject = started(options);
+  coordinator subject = started_with(options);
   const report barren{.event = report::kind::round_closed};
   subject.on(barren);
   EXPECT_EQ(only<stop>(subject.on(barren)).reason,
@@ -210,7 +206,7 @@ TEST(Coordinator, RoundsThatAreBarrenAreNamedInTheReason) {
 }
 
 TEST(Coordinator, ReportAfterTheLastWorkerDiedDoesNotSpoilTheLastEvaluation) {
-  coordinator subject = started(two_workers());
+  coordinator subject = started_with(two_that_are_told());
   subject.on(held{.ver = v(15), .samples = 300});
   subject.on(down{{w(0), {}}, "killed"});
   subject.on(down{{w(1), {}}, "killed"});
@@ -220,16 +216,16 @@ TEST(Coordinator, ReportAfterTheLastWorkerDiedDoesNotSpoilTheLastEvaluation) {
 }
 
 TEST(Coordinator, ReportBeforeTheFirstPlanIsNothing) {
-  coordinator subject{two_workers()};
+  coordinator subject{two_that_are_told()};
   EXPECT_EQ(subject.on(closed_round), coordinator_effects{});
 }
 
 // -- nobody holds the parameters but the workers
 
 TEST(Coordinator, DeathDuringACentrelessEvaluationAsksThoseLeftAgain) {
-  coordinator_options options = two_workers();
+  coordinator_options options = two_that_are_told();
   options.decentralized = true;
-  coordinator subject = started(options);
+  coordinator subject = started_with(options);
   EXPECT_EQ(count<evaluate>(subject.on(down{{w(0), {}}, "killed"})), 0u) << "no evaluation runs";
   subject.on(join(2));
   subject.on(held{.ver = v(5), .samples = 100});

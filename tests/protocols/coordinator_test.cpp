@@ -16,9 +16,6 @@ coordinator_options two_workers() {
   return {.workers = 2, .batch = 10, .data_size = 100, .stop = {.epochs = 3}};
 }
 
-joined join(std::uint32_t worker, std::uint32_t incarnation = 0) {
-  return {{w(worker), {incarnation}}};
-}
 down lost(std::uint32_t worker, std::uint32_t incarnation = 0) {
   return {{w(worker), {incarnation}}, "its node was lost"};
 }

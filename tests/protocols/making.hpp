@@ -16,6 +16,9 @@ namespace troupe::protocols {
 inline worker_id w(std::uint32_t n) {
   return {n};
 }
+inline joined join(std::uint32_t worker, std::uint32_t incarnation = 0) {
+  return {{w(worker), {incarnation}}};
+}
 inline holder_id h(std::uint32_t n) {
   return {n};
 }

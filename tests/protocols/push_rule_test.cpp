@@ -17,7 +17,7 @@ namespace troupe::protocols {
 namespace {
 
 /// The `clock`-th push of incarnation 0, ticket 100 clock + worker.
-push push_from(std::uint32_t worker, std::uint64_t clock = 1, nanoseconds at = 0) {
+push lone_push(std::uint32_t worker, std::uint64_t clock = 1, nanoseconds at = 0) {
   return {.epoch = e(1), .id = {w(worker), {}, {clock}}, .gradient = t(100 * clock + worker), .samples = 10, .at = at};
 }
 
@@ -44,7 +44,7 @@ TEST(Async, FirstPlanHandsOutASliceToEach) {
 TEST(Async, PushIsAppliedAloneAtItsShareOfTheRateAndAnsweredAtOnce) {
   async_sgd rule;
   rule.on(plan_of(1, {0, 1, 2, 3}, 10));
-  push short_one = push_from(2, 1, 70);
+  push short_one = lone_push(2, 1, 70);
   short_one.samples = 5;
   short_one.loss = 1.5;
   short_one.compute = 60;
@@ -62,7 +62,7 @@ TEST(Async, PushIsAppliedAloneAtItsShareOfTheRateAndAnsweredAtOnce) {
 TEST(Async, LabelsThatAreIgnoredTakeFromItsShare) {
   async_sgd rule;
   rule.on(plan_of(1, {0, 1, 2, 3}, 10));
-  push some = push_from(2, 1, 70);
+  push some = lone_push(2, 1, 70);
   some.samples = 10;
   some.ignored = 5;
   EXPECT_EQ(only<apply>(rule.on(some)).step.lr_scale, 0.125);
@@ -79,7 +79,7 @@ TEST(Async, SlicesAreHandedOutOnceAnEpochWhateverTheSpeeds) {
   std::uint64_t clock[] = {0, 0, 0};
   for (int i = 0; i < 27; ++i) {
     const std::uint32_t worker = i % 9 == 0 ? 2 : i % 3 == 0 ? 1 : 0;
-    hear(rule.on(push_from(worker, ++clock[worker])));
+    hear(rule.on(lone_push(worker, ++clock[worker])));
   }
   ASSERT_EQ(begun.size(), 30u);
   for (const auto& [position, times] : begun) {
@@ -93,7 +93,7 @@ TEST(Async, StalenessIsTheVersionsMadeSinceTheParametersWereSent) {
   async_sgd rule;
   rule.on(plan_of(1, {0, 1, 2}));
   const auto staleness = [&rule](std::uint32_t worker, std::uint64_t clock) {
-    return only<report>(rule.on(push_from(worker, clock))).staleness;
+    return only<report>(rule.on(lone_push(worker, clock))).staleness;
   };
   EXPECT_EQ(staleness(0, 1), 0u);
   EXPECT_EQ(staleness(1, 1), 1u);
@@ -109,15 +109,15 @@ TEST(Async, StalenessIsTheVersionsMadeSinceTheParametersWereSent) {
 TEST(Async, TimeIsFromTheSendingOfTheParameters) {
   async_sgd rule;
   rule.on(plan_of(1, {0, 1}));
-  rule.on(push_from(0, 1, 100));
-  rule.on(push_from(1, 1, 130));
-  EXPECT_EQ(only<report>(rule.on(push_from(0, 2, 180))).timings.at(0).elapsed, 80);
+  rule.on(lone_push(0, 1, 100));
+  rule.on(lone_push(1, 1, 130));
+  EXPECT_EQ(only<report>(rule.on(lone_push(0, 2, 180))).timings.at(0).elapsed, 80);
 }
 
 TEST(Async, PushThatIsNotFiniteIsDiscardedAndItsWorkerGoesOn) {
   async_sgd rule;
   rule.on(plan_of(1, {0}));
-  push wild = push_from(0);
+  push wild = lone_push(0);
   wild.finite = false;
   EXPECT_EQ(rule.on(wild), (rule_effects{discard{t(100)}, report{.event = report::kind::push_not_finite}, answer(0, 0, 10, 1)}));
   EXPECT_EQ(rule.current(), v(0));
@@ -126,7 +126,7 @@ TEST(Async, PushThatIsNotFiniteIsDiscardedAndItsWorkerGoesOn) {
 TEST(Async, EmptySliceAdvancesNothing) {
   async_sgd rule;
   rule.on(plan_of(1, {0}));
-  push empty = push_from(0);
+  push empty = lone_push(0);
   empty.samples = 0;
   EXPECT_EQ(rule.on(empty), (rule_effects{discard{t(100)}, answer(0, 0, 10, 1)}));
 }
@@ -136,8 +136,8 @@ TEST(Async, ForeignerIsRefusedWithTheReason) {
   rule.on(plan_of(1, {0}));
   report why{.event = report::kind::push_refused, .worker = w(5)};
   why.text = "its worker takes no part";
-  EXPECT_EQ(rule.on(push_from(5)), (rule_effects{discard{t(105)}, why}));
-  push other = push_from(0);
+  EXPECT_EQ(rule.on(lone_push(5)), (rule_effects{discard{t(105)}, why}));
+  push other = lone_push(0);
   other.id.incarnation = {1};
   why.worker = w(0);
   EXPECT_EQ(rule.on(other), (rule_effects{discard{t(100)}, why}));
@@ -147,7 +147,7 @@ TEST(Async, MemberMayPushUnderAnOlderPlan) {
   async_sgd rule;
   rule.on(plan_of(1, {0, 1}));
   rule.on(plan_of(2, {0, 1, 2}));
-  const rule_effects out = rule.on(push_from(0));
+  const rule_effects out = rule.on(lone_push(0));
   EXPECT_DOUBLE_EQ(only<apply>(out).step.lr_scale, 1.0 / 3) << "n is the newest plan's";
   EXPECT_EQ(only<send_params>(out), answer(0, 1, 30, 1, 2));
 }
@@ -155,7 +155,7 @@ TEST(Async, MemberMayPushUnderAnOlderPlan) {
 TEST(Async, JoinerIsSentTheNewestAtOnceAndNobodyElseIsDisturbed) {
   async_sgd rule;
   rule.on(plan_of(1, {0, 1}));
-  rule.on(push_from(0));
+  rule.on(lone_push(0));
   EXPECT_EQ(rule.on(plan_of(2, {0, 1, 2})), (rule_effects{answer(2, 1, 30, 0, 2)}));
   EXPECT_EQ(rule.on(plan_of(2, {0, 1, 2, 3})), rule_effects{}) << "an epoch that is known";
 }
@@ -165,7 +165,7 @@ TEST(Async, DeadAreForgottenAndTheirPushesForeign) {
   rule.on(plan_of(1, {0, 1}));
   EXPECT_EQ(rule.on(worker_down{w(1), {}}), rule_effects{});
   EXPECT_EQ(rule.waiting_for(), (std::vector{w(0)}));
-  EXPECT_EQ(only<report>(rule.on(push_from(1))).event, report::kind::push_refused);
+  EXPECT_EQ(only<report>(rule.on(lone_push(1))).event, report::kind::push_refused);
 }
 
 // -- bounded staleness
@@ -173,23 +173,23 @@ TEST(Async, DeadAreForgottenAndTheirPushesForeign) {
 TEST(Ssp, FastestMayBeSClocksAheadAndThenWaits) {
   ssp rule{2};
   rule.on(plan_of(1, {0, 1}));
-  EXPECT_EQ(answered(rule.on(push_from(0, 1))), (std::vector{w(0)})) << "1 - 0";
-  EXPECT_EQ(answered(rule.on(push_from(0, 2))), (std::vector{w(0)})) << "2 - 0";
-  const rule_effects third = rule.on(push_from(0, 3));
+  EXPECT_EQ(answered(rule.on(lone_push(0, 1))), (std::vector{w(0)})) << "1 - 0";
+  EXPECT_EQ(answered(rule.on(lone_push(0, 2))), (std::vector{w(0)})) << "2 - 0";
+  const rule_effects third = rule.on(lone_push(0, 3));
   EXPECT_EQ(count<apply>(third), 1u) << "it is applied all the same";
   EXPECT_EQ(answered(third), std::vector<worker_id>{}) << "3 - 0";
   EXPECT_EQ(rule.waiting_for(), (std::vector{w(1)}));
-  EXPECT_EQ(rule.on(push_from(1, 1)).back(), (rule_effect{answer(1, 4, 50, 1)}));
+  EXPECT_EQ(rule.on(lone_push(1, 1)).back(), (rule_effect{answer(1, 4, 50, 1)}));
 }
 
 TEST(Ssp, WhoWaitsIsAnsweredByThePushThatBringsTheSlowestNear) {
   ssp rule{1};
   rule.on(plan_of(1, {0, 1, 2}));
   for (const std::uint32_t fast : {0u, 1u}) {
-    rule.on(push_from(fast, 1));
-    EXPECT_EQ(answered(rule.on(push_from(fast, 2))), std::vector<worker_id>{});
+    rule.on(lone_push(fast, 1));
+    EXPECT_EQ(answered(rule.on(lone_push(fast, 2))), std::vector<worker_id>{});
   }
-  EXPECT_EQ(all<send_params>(rule.on(push_from(2, 1))),
+  EXPECT_EQ(all<send_params>(rule.on(lone_push(2, 1))),
             (std::vector{answer(0, 5, 50, 2), answer(1, 5, 60, 2), answer(2, 5, 70, 1)}));
 }
 
@@ -197,26 +197,26 @@ TEST(Ssp, BoundZeroIsLockstep) {
   ssp rule{0};
   rule.on(plan_of(1, {0, 1}));
   for (std::uint64_t clock = 1; clock < 4; ++clock) {
-    EXPECT_EQ(answered(rule.on(push_from(1, clock))), std::vector<worker_id>{});
-    EXPECT_EQ(answered(rule.on(push_from(0, clock))), (std::vector{w(0), w(1)}));
+    EXPECT_EQ(answered(rule.on(lone_push(1, clock))), std::vector<worker_id>{});
+    EXPECT_EQ(answered(rule.on(lone_push(0, clock))), (std::vector{w(0), w(1)}));
   }
 }
 
 TEST(Ssp, WorkerThatWaitsAndPushesAgainIsRefusedWithTheReason) {
   ssp rule{0};
   rule.on(plan_of(1, {0, 1}));
-  rule.on(push_from(0, 1));
+  rule.on(lone_push(0, 1));
   report why{.event = report::kind::push_refused};
   why.text = "its worker has pushed already and was not answered yet";
-  EXPECT_EQ(rule.on(push_from(0, 2)), (rule_effects{discard{t(200)}, why}));
-  EXPECT_EQ(answered(rule.on(push_from(1, 1))), (std::vector{w(0), w(1)})) << "its clock is still 1";
+  EXPECT_EQ(rule.on(lone_push(0, 2)), (rule_effects{discard{t(200)}, why}));
+  EXPECT_EQ(answered(rule.on(lone_push(1, 1))), (std::vector{w(0), w(1)})) << "its clock is still 1";
 }
 
 TEST(Ssp, WildAndEmptyPushesAreClocksToo) {
   ssp rule{0};
   rule.on(plan_of(1, {0, 1}));
-  rule.on(push_from(0, 1));
-  push wild = push_from(1, 1);
+  rule.on(lone_push(0, 1));
+  push wild = lone_push(1, 1);
   wild.finite = false;
   EXPECT_EQ(answered(rule.on(wild)), (std::vector{w(0), w(1)}));
 }
@@ -224,15 +224,15 @@ TEST(Ssp, WildAndEmptyPushesAreClocksToo) {
 TEST(Ssp, DeathOfTheSlowestLetsTheOthersGo) {
   ssp rule{0};
   rule.on(plan_of(1, {0, 1, 2}));
-  rule.on(push_from(0, 1));
-  rule.on(push_from(1, 1));
+  rule.on(lone_push(0, 1));
+  rule.on(lone_push(1, 1));
   EXPECT_EQ(answered(rule.on(worker_down{w(2), {}})), (std::vector{w(0), w(1)}));
 }
 
 TEST(Ssp, PlanWithoutTheSlowestLetsTheOthersGo) {
   ssp rule{0};
   rule.on(plan_of(1, {0, 1}));
-  rule.on(push_from(0, 1));
+  rule.on(lone_push(0, 1));
   EXPECT_EQ(rule.on(plan_of(2, {0})), (rule_effects{answer(0, 1, 20, 1, 2)}));
 }
 
@@ -240,12 +240,12 @@ TEST(Ssp, JoinerBeginsAtTheClockOfTheSlowest) {
   ssp rule{1};
   rule.on(plan_of(1, {0, 1}));
   for (std::uint64_t clock = 1; clock <= 5; ++clock) {
-    rule.on(push_from(0, clock));
-    rule.on(push_from(1, clock));
+    rule.on(lone_push(0, clock));
+    rule.on(lone_push(1, clock));
   }
   EXPECT_EQ(answered(rule.on(plan_of(2, {0, 1, 2}))), (std::vector{w(2)}));
-  EXPECT_EQ(answered(rule.on(push_from(0, 6))), (std::vector{w(0)})) << "6 - 5";
-  EXPECT_EQ(answered(rule.on(push_from(0, 7))), std::vector<worker_id>{}) << "7 - 5";
+  EXPECT_EQ(answered(rule.on(lone_push(0, 6))), (std::vector{w(0)})) << "6 - 5";
+  EXPECT_EQ(answered(rule.on(lone_push(0, 7))), std::vector<worker_id>{}) << "7 - 5";
 }
 
 /// Plays random pushes, deaths, comebacks and joins; counts clocks on its own and looks at each answer.
@@ -324,7 +324,7 @@ TEST(Ssp, BoundIsNeverBrokenWhoeverDiesOrComes) {
 TEST(DcAsync, PushIsCompensatedWithWhatItsWorkerWasSentLast) {
   dc_async rule{0.04, false};
   EXPECT_EQ(rule.on(plan_of(1, {0, 1})), (rule_effects{retain{t(1)}, answer(0, 0, 0, 0), retain{t(2)}, answer(1, 0, 10, 0)}));
-  const rule_effects first = rule.on(push_from(1));
+  const rule_effects first = rule.on(lone_push(1));
   EXPECT_EQ(only<apply>(first).compensate, (delay_compensation{0.04, false, t(2)}));
   EXPECT_DOUBLE_EQ(only<apply>(first).step.lr_scale, 0.5);
   // The old backup goes once it has been used, the new one is what is sent: after the step.
@@ -333,8 +333,8 @@ TEST(DcAsync, PushIsCompensatedWithWhatItsWorkerWasSentLast) {
   EXPECT_EQ(first[2], (rule_effect{release{t(2)}}));
   EXPECT_EQ(first[3], (rule_effect{retain{t(3)}}));
   EXPECT_EQ(first[4], (rule_effect{answer(1, 1, 20, 1)}));
-  EXPECT_EQ(only<apply>(rule.on(push_from(1, 2))).compensate.backup, t(3));
-  EXPECT_EQ(only<apply>(rule.on(push_from(0))).compensate.backup, t(1)) << "one for each worker, not one for all";
+  EXPECT_EQ(only<apply>(rule.on(lone_push(1, 2))).compensate.backup, t(3));
+  EXPECT_EQ(only<apply>(rule.on(lone_push(0))).compensate.backup, t(1)) << "one for each worker, not one for all";
 }
 
 /// f(w) = 2 w^2, whose gradient is 4 w. Where lambda g g is the curvature, 4, the compensated gradient is that at the parameters
@@ -356,9 +356,9 @@ TEST(DcAsync, GradientOfAQuadraticIsCompensatedWhole) {
     }
   };
   perform(rule.on(plan_of(1, {0, 1})));
-  perform(rule.on(push_from(0)));
+  perform(rule.on(lone_push(0)));
   EXPECT_DOUBLE_EQ(w, 0.8) << "1 - 0.1 * 1/2 * 4: in time";
-  perform(rule.on(push_from(1)));
+  perform(rule.on(lone_push(1)));
   EXPECT_DOUBLE_EQ(used.back(), 3.2) << "4 * 0.8: one version late";
   EXPECT_DOUBLE_EQ(w, 0.64);
 }
@@ -366,7 +366,7 @@ TEST(DcAsync, GradientOfAQuadraticIsCompensatedWhole) {
 TEST(DcAsync, AdaptiveLambdaTravels) {
   dc_async rule{2, true};
   rule.on(plan_of(1, {0}));
-  EXPECT_EQ(only<apply>(rule.on(push_from(0))).compensate, (delay_compensation{2, true, t(1)}));
+  EXPECT_EQ(only<apply>(rule.on(lone_push(0))).compensate, (delay_compensation{2, true, t(1)}));
 }
 
 TEST(DcAsync, EveryBackupThatIsRetainedIsReleased) {
@@ -386,8 +386,8 @@ TEST(DcAsync, EveryBackupThatIsRetainedIsReleased) {
   hear(rule.on(plan_of(1, {0, 1, 2})));
   EXPECT_EQ(kept.size(), 3u);
   for (std::uint64_t clock = 1; clock < 5; ++clock)
-    hear(rule.on(push_from(0, clock)));
-  push wild = push_from(1);
+    hear(rule.on(lone_push(0, clock)));
+  push wild = lone_push(1);
   wild.finite = false;
   hear(rule.on(wild));
   EXPECT_EQ(kept.size(), 3u) << "one for each, whatever came";

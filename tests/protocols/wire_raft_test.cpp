@@ -18,7 +18,7 @@ namespace troupe::protocols::wire {
 namespace {
 
 constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-const std::string golden_file = std::string(TROUPE_SOURCE_DIR) + "/tests/protocols/wire_raft_golden.txt";
+const std::string golden_votes = std::string(TROUPE_SOURCE_DIR) + "/tests/protocols/wire_raft_golden.txt";
 
 const raft::entry first{{1}, {2}, {}}, second{{most}, {most}, {3, most}};
 const raft::snapshot ledger{{7}, {6}, {5, 4}};
@@ -60,9 +60,9 @@ TEST(WireRaft, CarriesEveryField) {
 
 TEST(WireRaft, BytesAreWhatTheyAlwaysWere) {
   if (std::getenv("TROUPE_REWRITE_GOLDEN") != nullptr)
-    std::ofstream(golden_file) << golden();
-  std::ifstream file(golden_file);
-  EXPECT_EQ(golden(), std::string(std::istreambuf_iterator<char>(file), {})) << golden_file;
+    std::ofstream(golden_votes) << golden();
+  std::ifstream file(golden_votes);
+  EXPECT_EQ(golden(), std::string(std::istreambuf_iterator<char>(file), {})) << golden_votes;
 }
 
 TEST(WireRaft, CutShortIsRefused) {

@@ -16,7 +16,7 @@ namespace {
 using testing::text;
 using testing::tokens;
 
-std::string refusal(const model_spec& spec, const data_format& data) {
+std::string refusal_of(const model_spec& spec, const data_format& data) {
   auto m = model::build(spec, data);
   return m ? "" : m.error().message;
 }
@@ -68,23 +68,23 @@ TEST(LayerList, BuildsFromCppToo) {
 }
 
 TEST(LayerList, RefusalsSayWhichBraceIsWrong) {
-  EXPECT_EQ(refusal({{"linear 4", "}", "linear 3"}}, {{5}, 3}),
+  EXPECT_EQ(refusal_of({{"linear 4", "}", "linear 3"}}, {{5}, 3}),
             "layer 2 \"}\" closes nothing; write \"residual {\" or \"repeat 6 {\" before what it ends");
-  EXPECT_EQ(refusal({{"repeat 2 {", "residual {", "linear 5", "}"}}, {{5}, 3}),
+  EXPECT_EQ(refusal_of({{"repeat 2 {", "residual {", "linear 5", "}"}}, {{5}, 3}),
             "layer 1 \"repeat 2 {\" is not closed; write \"}\" after its layers");
-  EXPECT_EQ(refusal({{"residual {", "}", "linear 3"}}, {{5}, 3}),
+  EXPECT_EQ(refusal_of({{"residual {", "}", "linear 3"}}, {{5}, 3}),
             "layer 1 \"residual {\" has no layers; write some before its \"}\"");
-  EXPECT_EQ(refusal({{"residual"}}, {{5}, 3}),
+  EXPECT_EQ(refusal_of({{"residual"}}, {{5}, 3}),
             "layer 1: \"residual\" needs a brace; write \"residual {\", then its layers, then \"}\"");
-  EXPECT_EQ(refusal({{"repeat {"}}, {{5}, 3}),
+  EXPECT_EQ(refusal_of({{"repeat {"}}, {{5}, 3}),
             "layer 1: \"repeat {\" needs a number of times from 1 to 10000; write \"repeat 6 {\"");
-  EXPECT_EQ(refusal({{"residual {", "linear 7", "}", "linear 3"}}, {{5}, 3}),
+  EXPECT_EQ(refusal_of({{"residual {", "linear 7", "}", "linear 3"}}, {{5}, 3}),
             "layer 1 \"residual {\": its layers make (rows, 7) of (rows, 5), and a sum needs two of one shape; keep the extents");
-  EXPECT_EQ(refusal({{"repeat 2 {", "linear 7", "conv 3 3x3", "}", "linear 3"}}, {{5}, 3}),
+  EXPECT_EQ(refusal_of({{"repeat 2 {", "linear 7", "conv 3 3x3", "}", "linear 3"}}, {{5}, 3}),
             "layer 3 \"conv 3 3x3\": needs images (rows, C, H, W), got (rows, 7); write it before \"flatten\"");
   const std::vector<std::string> deep(40, "residual {");
-  EXPECT_EQ(refusal({deep}, {{5}, 3}), "layer 33 \"residual {\" stands inside 32 others; that is too deep");
-  EXPECT_EQ(refusal({{"repeat 10000 {", "repeat 10000 {", "relu", "}", "}", "linear 3"}}, {{5}, 3}),
+  EXPECT_EQ(refusal_of({deep}, {{5}, 3}), "layer 33 \"residual {\" stands inside 32 others; that is too deep");
+  EXPECT_EQ(refusal_of({{"repeat 10000 {", "repeat 10000 {", "relu", "}", "}", "linear 3"}}, {{5}, 3}),
             "layer 3 \"relu\": the model has more than 1000000 operations");
 }
 
@@ -128,31 +128,31 @@ TEST(Layers, EveryExampleIsRead) {
 
 TEST(Layers, RefusalsOfSequences) {
   const auto ids = text(8, 20);
-  EXPECT_EQ(refusal({{"linear 20"}}, ids),
+  EXPECT_EQ(refusal_of({{"linear 20"}}, ids),
             "layer 1 \"linear 20\": needs numbers, and (rows, 8) holds ids; an \"embedding\" makes numbers of them");
-  EXPECT_EQ(refusal({{"attention 4"}}, ids),
+  EXPECT_EQ(refusal_of({{"attention 4"}}, ids),
             "layer 1 \"attention 4\": needs sequences (rows, length, width), got (rows, 8); put an \"embedding\" before it");
-  EXPECT_EQ(refusal({{"embedding 10", "attention 4 causal", "head tied"}}, ids),
+  EXPECT_EQ(refusal_of({{"embedding 10", "attention 4 causal", "head tied"}}, ids),
             "layer 2 \"attention 4 causal\": 4 heads do not divide the width of (rows, 8, 10)");
-  EXPECT_EQ(refusal({{"embedding 12", "attention 4 keys 3", "head tied"}}, ids),
+  EXPECT_EQ(refusal_of({{"embedding 12", "attention 4 keys 3", "head tied"}}, ids),
             "layer 2 \"attention 4 keys 3\": 3 key heads do not divide 4 heads");
-  EXPECT_EQ(refusal({{"embedding 12", "attention 4 rotary", "head tied"}}, ids),
+  EXPECT_EQ(refusal_of({{"embedding 12", "attention 4 rotary", "head tied"}}, ids),
             "layer 2 \"attention 4 rotary\": rotary positions need heads of an even number of elements, and 4 of 12 have 3");
-  EXPECT_EQ(refusal({{"embedding 12", "linear 6", "head tied"}}, ids),
+  EXPECT_EQ(refusal_of({{"embedding 12", "linear 6", "head tied"}}, ids),
             "layer 3 \"head tied\": is tied to a table (20, 12), which does not make logits of 20 classes from (rows, 8, 6)");
-  EXPECT_EQ(refusal({{"embedding 12"}}, {{5}, 3}),
+  EXPECT_EQ(refusal_of({{"embedding 12"}}, {{5}, 3}),
             "layer 1 \"embedding 12\": needs ids, and (rows, 5) holds numbers; write it first, for data that has ids");
-  EXPECT_EQ(refusal({{"linear 6", "head tied"}}, tokens(4, 5)),
+  EXPECT_EQ(refusal_of({{"linear 6", "head tied"}}, tokens(4, 5)),
             "layer 2 \"head tied\": is tied to the table of an \"embedding\", and there is none before it");
-  EXPECT_EQ(refusal({{"embedding 12", "batchnorm", "head"}}, ids),
+  EXPECT_EQ(refusal_of({{"embedding 12", "batchnorm", "head"}}, ids),
             "layer 2 \"batchnorm\": needs images (rows, C, H, W) or features (rows, N), got (rows, 8, 12); a sequence takes "
             "\"layernorm\"");
-  EXPECT_EQ(refusal({{"conv 6 3x3 groups 4"}}, {{4, 8, 8}, 3}),
+  EXPECT_EQ(refusal_of({{"conv 6 3x3 groups 4"}}, {{4, 8, 8}, 3}),
             "layer 1 \"conv 6 3x3 groups 4\": 4 groups do not divide the 4 channels of (rows, 4, 8, 8) and its own 6");
-  EXPECT_EQ(refusal({{"conv 6 3x3", "groupnorm 4"}}, {{4, 8, 8}, 3}),
+  EXPECT_EQ(refusal_of({{"conv 6 3x3", "groupnorm 4"}}, {{4, 8, 8}, 3}),
             "layer 2 \"groupnorm 4\": 4 groups do not divide the 6 channels of (rows, 6, 6, 6)");
   EXPECT_EQ(
-      refusal({{"embedding 12", "linear 4"}}, ids),
+      refusal_of({{"embedding 12", "linear 4"}}, ids),
       "the last layer, layer 2 \"linear 4\", gives (rows, 8, 4), but 20 classes need (rows, 8, 20); end with \"linear 20\"");
 }
 
@@ -186,19 +186,19 @@ TEST(Layers, RunningMomentsAreStatistics) {
 
 TEST(Loss, BelongsToItsLabels) {
   const data_format numbers{.sample = {5}, .labels = {4}, .label_type = dtype::f32};
-  EXPECT_EQ(refusal({.layers = {"linear 4"}}, numbers),
+  EXPECT_EQ(refusal_of({.layers = {"linear 4"}}, numbers),
             "loss = \"cross-entropy\" is for classes, and the labels are numbers; write loss = \"mse\"");
-  EXPECT_EQ(refusal({.layers = {"linear 3"}, .loss = {"mse"}}, numbers),
+  EXPECT_EQ(refusal_of({.layers = {"linear 3"}, .loss = {"mse"}}, numbers),
             "the last layer, layer 1 \"linear 3\", gives (rows, 3), but the labels need (rows, 4); end with \"linear 4\"");
-  EXPECT_EQ(refusal({.layers = {"linear 3"}, .loss = {"bce"}}, {{5}, 3}),
+  EXPECT_EQ(refusal_of({.layers = {"linear 3"}, .loss = {"bce"}}, {{5}, 3}),
             "loss = \"bce\" is for labels that are numbers, and the data has 3 classes; write loss = \"cross-entropy\"");
-  EXPECT_EQ(refusal({.layers = {"linear 3"}, .loss = {"hinge"}}, {{5}, 3}),
+  EXPECT_EQ(refusal_of({.layers = {"linear 3"}, .loss = {"hinge"}}, {{5}, 3}),
             "loss = \"hinge\" is unknown; write \"cross-entropy\", \"mse\" or \"bce\"");
-  EXPECT_EQ(refusal({.layers = {"linear 4"}, .loss = {"mse", 0.1}}, numbers),
+  EXPECT_EQ(refusal_of({.layers = {"linear 4"}, .loss = {"mse", 0.1}}, numbers),
             "label_smoothing = 0.1 is for classes, and loss = \"mse\" has none");
-  EXPECT_EQ(refusal({.layers = {"linear 3"}, .loss = {.label_smoothing = 1}}, {{5}, 3}),
+  EXPECT_EQ(refusal_of({.layers = {"linear 3"}, .loss = {.label_smoothing = 1}}, {{5}, 3}),
             "loss: label smoothing is in [0, 1), got 1");
-  EXPECT_EQ(refusal({.layers = {"linear 4"}, .loss = {"mse"}}, numbers), "");
+  EXPECT_EQ(refusal_of({.layers = {"linear 4"}, .loss = {"mse"}}, numbers), "");
 }
 
 // -- networks
@@ -266,7 +266,7 @@ TEST(Network, BlocksAreNumbered) {
 
 TEST(Network, RefusalsNameTheKey) {
   const auto refused = [](const network_spec& network, const data_format& data) {
-    return refusal({.layers = {}, .network = network}, data);
+    return refusal_of({.layers = {}, .network = network}, data);
   };
   EXPECT_EQ(refused(gpt(2, 5, 12), text(4, 5)), "heads = 5 do not divide width = 12");
   EXPECT_EQ(refused(gpt(0, 2, 12), text(4, 5)), "a network of kind \"gpt\" needs a depth and a width from 1 on, got 0 and 12");
