@@ -46,6 +46,10 @@ PLACEMENTS = {
 ALONE, *APART = PLACEMENTS
 
 
+def as_sets(settings):
+    return [word for one in settings for word in ("--set", one)]
+
+
 class CodecsTest(ClusterTest):
     def encoded(self, codec, *arguments, job=JOB):
         return self.run_job("--set", f"codec.push={codec}", *arguments, job=job)
@@ -68,13 +72,12 @@ class CodecsTest(ClusterTest):
                     self.assertEqual(ran[key], simulated[key], key)
 
     def weights_of(self, ways):
-        """Of each way, which is words for `--set`: the one digest that it has in one process and in several."""
+        """Of each way, a list of settings: the one digest that it has in one process and in several."""
         found = {}
         for way, placement in combinations(ways, APART):
-            sets = [word for one in way for word in ("--set", one)]
             with self.subTest(way=way, placement=placement):
                 for each in (ALONE, placement):
-                    digest = self.run_job(*sets, *PLACEMENTS[each], job=JOB)["weights_digest"]
+                    digest = self.run_job(*as_sets(way), *PLACEMENTS[each], job=JOB)["weights_digest"]
                     self.assertEqual(found.setdefault(tuple(way), digest), digest, each)
         return found
 
@@ -146,7 +149,7 @@ class Sparse(CodecsTest):
     """Some elements alone. What is changed is exact: it changes no weight."""
     @staticmethod
     def sets(codec, *further):
-        return [word for one in (*SPARSE[codec], *further) for word in ("--set", one)]
+        return as_sets((*SPARSE[codec], *further))
 
     def test_placement_does_not_change_the_weights(self):
         found = self.weights_of([*sets, f"codec.params={params}"] for sets in SPARSE.values() for params in ("none", "changed"))
@@ -205,8 +208,7 @@ class Sparse(CodecsTest):
                 (["codec.params=topk"], "codec.params"),
                 (["codec.params=changed", "protocol.name=async"], "answers each push alone")):
             with self.subTest(" ".join(sets)):
-                flags = [word for one in sets for word in ("--set", one)]
-                done = subprocess.run([cluster_test.TROUPE, "check", self.path("job.toml", JOB), *flags], capture_output=True, text=True,
+                done = subprocess.run([cluster_test.TROUPE, "check", self.path("job.toml", JOB), *as_sets(sets)], capture_output=True, text=True,
                                       timeout=cluster_test.DEADLINE_S, check=False)
                 self.assertEqual(done.returncode, 2, done.stdout)
                 self.assertIn(words, done.stderr)
