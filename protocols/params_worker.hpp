@@ -27,8 +27,8 @@ public:
 using task_maker = std::function<std::unique_ptr<task>(const protocol_spec&)>;
 
 /// Works on one set of parameters at a time, the newest when it began. Of the parameters that come meanwhile, or before their
-/// plan, only the newest are kept. It ignores parameters that are old, repeated or from a plan without this worker.
-///
+/// plan, only the newest are kept.
+/// It ignores parameters that are old, repeated or from a plan without this worker.
 class params_worker final : public worker {
 public:
   /// `once_a_version`: it answers a version once under each plan, as protocols of rounds want it. A lead that takes over may send
