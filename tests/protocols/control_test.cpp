@@ -4,7 +4,7 @@
 
 #include "protocols/adacomm.hpp"
 #include "protocols/coordinator.hpp"
-#include "tests/protocols/making.hpp"
+#include "tests/protocols/started.hpp"
 
 namespace troupe::protocols {
 namespace {
@@ -174,17 +174,10 @@ TEST(Control, AdaCommChangesThePeriodOfTheNextPlan) {
 
 // -- divergence
 
-coordinator started_with(const coordinator_options& options) {
-  coordinator out{options};
-  for (std::uint32_t i = 0; i < options.workers; ++i)
-    out.on(join(i));
-  return out;
-}
-
 TEST(Coordinator, PushesThatAreNotFiniteEndAJobThatAppliesEachAlone) {
   coordinator_options options = two_that_are_told();
   options.max_rounds_without_update = 3;
-  coordinator subject = started_with(options);
+  coordinator subject = started(options);
   const report wild{.event = report::kind::push_not_finite};
   for (int i = 0; i < 5; ++i)
     EXPECT_EQ(subject.on(wild), coordinator_effects{});
@@ -198,7 +191,7 @@ TEST(Coordinator, PushesThatAreNotFiniteEndAJobThatAppliesEachAlone) {
 TEST(Coordinator, RoundsThatAreBarrenAreNamedInTheReason) {
   coordinator_options options = two_that_are_told();
   options.max_rounds_without_update = 2;
-  coordinator subject = started_with(options);
+  coordinator subject = started(options);
   const report barren{.event = report::kind::round_closed};
   subject.on(barren);
   EXPECT_EQ(only<stop>(subject.on(barren)).reason,
@@ -206,7 +199,7 @@ TEST(Coordinator, RoundsThatAreBarrenAreNamedInTheReason) {
 }
 
 TEST(Coordinator, ReportAfterTheLastWorkerDiedDoesNotSpoilTheLastEvaluation) {
-  coordinator subject = started_with(two_that_are_told());
+  coordinator subject = started(two_that_are_told());
   subject.on(held{.ver = v(15), .samples = 300});
   subject.on(down{{w(0), {}}, "killed"});
   subject.on(down{{w(1), {}}, "killed"});
@@ -225,7 +218,7 @@ TEST(Coordinator, ReportBeforeTheFirstPlanIsNothing) {
 TEST(Coordinator, DeathDuringACentrelessEvaluationAsksThoseLeftAgain) {
   coordinator_options options = two_that_are_told();
   options.decentralized = true;
-  coordinator subject = started_with(options);
+  coordinator subject = started(options);
   EXPECT_EQ(count<evaluate>(subject.on(down{{w(0), {}}, "killed"})), 0u) << "no evaluation runs";
   subject.on(join(2));
   subject.on(held{.ver = v(5), .samples = 100});

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/protocols/making.hpp"
+#include "tests/protocols/started.hpp"
 
 namespace troupe::protocols {
 namespace {
@@ -18,13 +18,6 @@ coordinator_options two_workers() {
 
 down lost(std::uint32_t worker, std::uint32_t incarnation = 0) {
   return {{w(worker), {incarnation}}, "its node was lost"};
-}
-
-coordinator started(const coordinator_options& options) {
-  coordinator out{options};
-  for (std::uint32_t i = 0; i < options.workers; ++i)
-    out.on(join(i));
-  return out;
 }
 
 coordinator_effects round_trip(coordinator& subject, std::uint64_t ver, std::uint64_t samples, double accuracy = 0) {

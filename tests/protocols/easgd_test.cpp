@@ -9,25 +9,16 @@
 #include "protocols/sim/null_numerics.hpp"
 #include "protocols/sim/quadratic.hpp"
 #include "protocols/sim/simulate.hpp"
-#include "tests/protocols/making.hpp"
+#include "tests/protocols/lone_pushes.hpp"
 
 namespace troupe::protocols {
 namespace {
 
 /// The `clock`-th push of incarnation 0, ticket 100 clock + worker.
-push push_from(std::uint32_t worker, std::uint64_t clock = 1, nanoseconds at = 0) {
-  return {.epoch = e(1), .id = {w(worker), {}, {clock}}, .gradient = t(100 * clock + worker), .samples = 10, .at = at};
-}
-
-/// To a push: as many slices as the plan says.
-send_params answer(std::uint32_t to, std::uint64_t ver, std::uint64_t position, std::uint64_t answers) {
-  return {.to = {w(to)}, .ver = v(ver), .epoch = e(1), .position = position, .period = 1, .answers = {answers}};
-}
-
 TEST(Easgd, PusherIsSentTheCentreAsItWasBeforeItsExchange) {
   easgd rule;
   rule.on(plan_of(1, {0, 1}));
-  push exchange = push_from(1, 1, 50);
+  push exchange = lone_push(1, 1, 50);
   exchange.weight = 0.25;
   exchange.loss = 2;
   report made{.event = report::kind::round_closed, .ver = v(1), .worker = w(1), .loss = 2, .contributions = 1, .at = 50};
@@ -47,7 +38,7 @@ TEST(Easgd, CentreUsesTheWeightThatTravelledWhateverThePlan) {
   easgd rule;
   rule.on(plan_of(1, {0, 1}));
   rule.on(plan_of(2, {0, 1, 2}));
-  push exchange = push_from(1);
+  push exchange = lone_push(1);
   exchange.weight = 0.45;
   const apply step = only<apply>(rule.on(exchange));
   EXPECT_EQ(step.sum, (std::vector<term>{{t(101), 0.45}}));
@@ -57,15 +48,15 @@ TEST(Easgd, CentreUsesTheWeightThatTravelledWhateverThePlan) {
 TEST(Easgd, StalenessCountsOthersExchangesOnly) {
   easgd rule;
   rule.on(plan_of(1, {0, 1}));
-  EXPECT_EQ(only<report>(rule.on(push_from(0, 1))).staleness, 0u);
-  EXPECT_EQ(only<report>(rule.on(push_from(1, 1))).staleness, 1u);
-  EXPECT_EQ(only<report>(rule.on(push_from(0, 2))).staleness, 2u) << "it was sent version 0, before its own exchange";
+  EXPECT_EQ(only<report>(rule.on(lone_push(0, 1))).staleness, 0u);
+  EXPECT_EQ(only<report>(rule.on(lone_push(1, 1))).staleness, 1u);
+  EXPECT_EQ(only<report>(rule.on(lone_push(0, 2))).staleness, 2u) << "it was sent version 0, before its own exchange";
 }
 
 TEST(Easgd, ReplicaThatIsNotFiniteIsDiscardedAndAnsweredWithTheCentre) {
   easgd rule;
   rule.on(plan_of(1, {0}));
-  push wild = push_from(0);
+  push wild = lone_push(0);
   wild.finite = false;
   EXPECT_EQ(rule.on(wild), (rule_effects{discard{t(100)}, report{.event = report::kind::push_not_finite}, answer(0, 0, 20, 1)}));
 }
@@ -80,10 +71,10 @@ TEST(Easgd, WorkerIsHandedOneSliceMoreAtFirstForTheStepWithItsExchange) {
   EXPECT_EQ(first.at(1).position, 30u);
   EXPECT_EQ(first.at(1).period, 3u);
   // 10, 5 (the epoch's end), 10.
-  const auto second = only<send_params>(rule.on(push_from(0)));
+  const auto second = only<send_params>(rule.on(lone_push(0)));
   EXPECT_EQ(second.position, 55u);
   EXPECT_EQ(second.period, 2u);
-  EXPECT_EQ(only<send_params>(rule.on(push_from(0, 2))).position, 75u);
+  EXPECT_EQ(only<send_params>(rule.on(lone_push(0, 2))).position, 75u);
 }
 
 params_worker easgd_worker(double beta, double momentum = 0) {

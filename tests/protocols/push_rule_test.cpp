@@ -11,20 +11,12 @@
 #include "protocols/dc_async.hpp"
 #include "protocols/random_stream.hpp"
 #include "protocols/ssp.hpp"
-#include "tests/protocols/making.hpp"
+#include "tests/protocols/lone_pushes.hpp"
 
 namespace troupe::protocols {
 namespace {
 
 /// The `clock`-th push of incarnation 0, ticket 100 clock + worker.
-push lone_push(std::uint32_t worker, std::uint64_t clock = 1, nanoseconds at = 0) {
-  return {.epoch = e(1), .id = {w(worker), {}, {clock}}, .gradient = t(100 * clock + worker), .samples = 10, .at = at};
-}
-
-send_params answer(std::uint32_t to, std::uint64_t ver, std::uint64_t position, std::uint64_t answers, std::uint32_t epoch = 1) {
-  return {.to = {w(to)}, .ver = v(ver), .epoch = e(epoch), .position = position, .period = 1, .answers = {answers}};
-}
-
 /// Who is answered, in order.
 std::vector<worker_id> answered(const rule_effects& effects) {
   std::vector<worker_id> out;
