@@ -134,8 +134,6 @@ std::optional<job_problem> params_codec_problem(const job& job, const extensions
     return wrong(fmt::format("compute.shard_device = \"{}\"", job.compute.shard_device), "for shards encode in host memory");
   if (kernels::is_sparse(job.codec.params_form())) // what workers have is a version, exactly
     return {};
-  if (job.checkpoint.enabled())
-    return wrong("checkpoint.dir", "for what workers have of the parameters is in no checkpoint");
   if (job.cluster.replicas > 1)
     return wrong(fmt::format("cluster.replicas = {}", job.cluster.replicas), "for a copy does not know what workers have");
   return {};
@@ -145,11 +143,6 @@ std::optional<job_problem> params_codec_problem(const job& job, const extensions
 std::optional<job_problem> codec_problem(const job& job, const extensions& added) {
   if (!job.codec.encodes_pushes())
     return {};
-  if (job.codec.error_feedback && job.checkpoint.enabled())
-    return job_problem{
-        "codec.error_feedback",
-        "codec.error_feedback does not go with checkpoint.dir, for what pushes have lost so far is in no checkpoint; "
-        "leave [checkpoint] out, or set codec.error_feedback = false"};
   for (const auto& runs : protocols::planned_protocols(job.protocol, added.protocols)) {
     const auto name = runs.name == job.protocol.name
                           ? fmt::format("protocol.name = \"{}\", which", runs.name)

@@ -96,8 +96,11 @@ public:
         loader_(
             shop.data.train, shop.job.seed, [queue = shop.queue](std::size_t bytes) { return queue->allocate_host(bytes); },
             assignment_) {
-    if (shop.job.codec.encodes_pushes())
-      encoder_.emplace(shop.job, self.worker, shop.floats, shop.allocate());
+    if (!shop.job.codec.encodes_pushes())
+      return;
+    encoder_.emplace(shop.job, self.worker, shop.floats, shop.allocate());
+    if (self.incarnation == protocols::incarnation{})
+      encoder_->resume(shop.source.of_worker(self.worker.value, shop.allocate()));
   }
 
   sim::gradient gradient_at(const sim::tensor& parameters, const sim::batch& minibatch) override {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/checkpoint/names.hpp"
 #include "protocols/wire/state.hpp"
 #include "tensor/safetensors.hpp"
 
@@ -60,6 +61,10 @@ saved_state first_parameters::of_shard(flat_range range, const std::function<ker
     if (read_block(folder, from_, name, range, values.as<float>()))
       out.blocks.emplace_back(name, std::move(values));
   }
+  auto image = allocate(bytes_of(range.size()));
+  if (read_block(folder, from_, image_name, range, image.as<float>()))
+    out.image = std::move(image);
+  out.image_ver = {read_number(folder, from_, image_version_name)};
   return out;
 }
 

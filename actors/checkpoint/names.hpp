@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The names of a checkpoint's files.
+// The names of a checkpoint's files, and of what more than one source names in them.
 #pragma once
 
 #include <optional>
@@ -13,6 +13,9 @@ namespace troupe::actors {
 inline constexpr const char* manifest_name = "manifest";
 /// While it is written.
 inline constexpr const char* unfinished_manifest = "manifest.new";
+/// In a shard's file: what its workers had of the parameters, and of which version.
+inline constexpr const char* image_name = "image";
+inline constexpr const char* image_version_name = "image.version";
 
 /// 40 of "step-40" where `before` is "step-"; none where the name has another form: "step-040".
 template <class Number>

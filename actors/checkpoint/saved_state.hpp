@@ -19,6 +19,9 @@ struct saved_state {
   protocols::version ver{};
   std::int64_t optimizer_steps = 0;
   named_buffers blocks{};
+  /// Of a shard whose parameters travel by codes: what its workers had of them, and of which version that is.
+  kernels::buffer image{};
+  protocols::version image_ver{};
 };
 
 /// Enqueues the copies to buffers of the same names; one that was not saved stays as it is.

@@ -65,10 +65,11 @@ struct sum_result {
   bool finite = true;
 };
 
-/// What the replica keeps between rounds, for the checkpoint of this version: it is written once the copies that are enqueued now
-/// have run.
+/// What the replica keeps between rounds, for the checkpoint of this version, and what its worker does, in host memory: they are
+/// written once the copies that are enqueued now have run.
 struct keep_request {
   protocols::version ver;
+  named_buffers of_worker;
 };
 
 /// Compute actor to worker, during backward: this parameter's gradient is complete.

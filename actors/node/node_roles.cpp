@@ -72,7 +72,7 @@ worker_setup working(const job& what, const protocols::protocol& runs, protocols
     out.encoder = std::make_shared<push_encoder>(what, self.worker, floats, allocate);
   if (what.codec.encodes_params())
     out.decoder = std::make_shared<decoded_parameters>(what.codec.params_form(), floats);
-  out.keeps_momentum = what.checkpoint.enabled() && workers_keep_momentum(what, runs);
+  out.saves = what.checkpoint.enabled() && workers_keep_state(what, runs);
   return out;
 }
 
@@ -219,17 +219,12 @@ first_parameters first_of(const job& what, const model& net) {
   return {what, net.layout(), by ? by->initial() : std::span<const float>{}};
 }
 
-/// Of this life of a worker. A later one begins without momentum, as in a job without checkpoints.
 compute_setup computing(const job& what, const protocols::protocol& runs, const std::shared_ptr<kernels::backend>& queue,
                         const std::shared_ptr<const model>& net, std::uint32_t worker, std::uint32_t life) {
   compute_setup out{.queue = queue, .net = net, .local_optimizer = what.optimizer, .max_rows = what.data.batch};
   out.piece_rows = what.data.piece_rows();
   out.recompute = what.compute.recomputes();
   out.clips_pushes = runs.per_push;
-  if (life == 0)
-    out.start = first_parameters(what, net->layout()).of_worker(worker, [&queue](std::size_t bytes) {
-      return queue->allocate_host(bytes);
-    });
   out.worker = worker;
   out.life = life;
   out.checkpoints = what.checkpoint.dir;
@@ -368,6 +363,11 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   setup.trace = trace_;
   setup.common = common_of(job_, protocol_, net_->layout(), setup.data_size, [&] { return open_queue("cpu", index); });
   auto computes = computing(job_, protocol_, queue, net_, index, incarnation);
+  if (incarnation == 0) { // a later life begins without what this one kept, as in a job without checkpoints
+    computes.start = first_of(job_, *net_).of_worker(index, allocate);
+    if (setup.encoder)
+      setup.encoder->resume(computes.start);
+  }
   computes.saved = for_coordinator();
   auto compute = for_role(name, device, [&] { return self_->spawn<compute_impl, caf::detached>(std::move(computes)); });
   setup.compute = compute;

@@ -40,7 +40,8 @@ public:
       return known != has_.end() && what && known->second == std::pair{*what, order.epoch};
     };
     if (out.moves) {
-      out.exact = std::ranges::none_of(order.to, [&](worker_id who) { return has(who, image_); });
+      out.exact =
+          !std::exchange(goes_on_, false) && std::ranges::none_of(order.to, [&](worker_id who) { return has(who, image_); });
       base_ = out.exact ? std::nullopt : image_;
       image_ = order.ver;
     }
@@ -57,6 +58,13 @@ public:
     return out;
   }
 
+  /// It goes on with the image of this version, which nobody has yet: the next move is by a code, as if they had.
+  void resume(version image) {
+    image_ = image;
+    goes_on_ = true;
+  }
+  /// Of which version the image is; none: there is none.
+  std::optional<version> image() const { return image_; }
   /// There is no code of the difference: the image has become the version itself, and everyone is given it whole.
   void cannot_build(step& of) {
     base_.reset();
@@ -66,6 +74,7 @@ public:
 
 private:
   std::optional<version> image_, base_;                       ///< of which version it is; by whose code it became that
+  bool goes_on_ = false;                                      ///< it has been resumed, and has not moved
   std::map<worker_id, std::pair<version, plan_epoch>> has_{}; ///< what each was sent last, and under which plan
 };
 

@@ -267,6 +267,44 @@ TEST(ParametersImage, WhatIsNotFiniteGoesAsItIs) {
   EXPECT_FALSE(is_code(again.front()));
 }
 
+/// A run that goes on from a checkpoint sends its new workers what the unbroken one's have by then.
+TEST(ParametersImage, OneThatGoesOnMovesAsTheUnbrokenOne) {
+  for (const std::string form : forms) {
+    std::mt19937 dice(3);
+    auto unbroken = shard_of(form), resumed = shard_of(form);
+    EXPECT_FALSE(unbroken.image_version());
+    for (std::uint64_t ver = 0; ver < 5; ++ver)
+      unbroken.on(order_of(ver, {{0}, {1}}), block_of(drawn(dice, 1)));
+    EXPECT_EQ(unbroken.image_version(), version{4});
+    resumed.resume(*unbroken.image_version(), unbroken.image());
+    worker fresh(form);
+    for (std::uint64_t ver = 5; ver < 8; ++ver) {
+      const auto now = block_of(drawn(dice, 1));
+      unbroken.on(order_of(ver, {{0}, {1}}), now);
+      const auto sendings = resumed.on(order_of(ver, {{0}, {1}}), now);
+      ASSERT_EQ(sendings.size(), 1U);
+      EXPECT_EQ(is_code(sendings[0]), ver > 5);
+      fresh.take({ver}, sendings[0]);
+      EXPECT_EQ(values_of(resumed.image()), values_of(unbroken.image())) << form << ", version " << ver;
+      EXPECT_EQ(fresh.now, values_of(unbroken.image())) << form << ", version " << ver;
+    }
+  }
+}
+
+/// What has changed is the version itself, of which a checkpoint has every bit.
+TEST(ParametersImage, VersionsThemselvesAreNotSavedTwice) {
+  std::mt19937 dice(4);
+  auto shard = shard_of("changed");
+  shard.on(order_of(1, {{0}}), block_of(drawn(dice, 1)));
+  EXPECT_FALSE(shard.image_version());
+  shard.resume({1}, block_of(drawn(dice, 1))); // of a run with another codec
+  const auto now = block_of(drawn(dice, 1));
+  auto sendings = shard.on(order_of(2, {{1}}), now);
+  ASSERT_EQ(sendings.size(), 1U);
+  EXPECT_FALSE(is_code(sendings[0]));
+  EXPECT_EQ(values_of(shard.image()), values_of(now));
+}
+
 TEST(ParametersImage, TheEvaluatorIsNoWorker) {
   auto shard = shard_of("int4");
   EXPECT_TRUE(shard.on(order_of(1, {evaluator}), block_of(std::vector<float>(floats, 1))).empty());

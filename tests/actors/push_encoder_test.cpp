@@ -274,10 +274,68 @@ TEST(PushEncoder, ARunThatGoesOnRoundsByTheSameNumbers) {
   EXPECT_EQ(sent_by(resumed), sent_by(unbroken));
 }
 
+saved_state saved(named_buffers blocks) {
+  return {.blocks = std::move(blocks)};
+}
+
+TEST(PushEncoder, OneThatGoesOnWithWhatAnotherKeptPushesTheSame) {
+  for (const char* form : {"fp16", "bf16", "int8", "int4", "onebit", "topk", "threshold", "dgc"})
+    for (const bool feedback : {true, false}) {
+      auto unbroken = encoder_of(form, feedback), resumed = encoder_of(form, feedback);
+      for (std::uint64_t clock = 1; clock <= 20; ++clock) {
+        encode_all(unbroken, clock, drawn(static_cast<std::uint32_t>(clock), 0.01F), 512);
+        unbroken.settle(push_of(clock));
+      }
+      resumed.resume(saved(unbroken.kept()));
+      EXPECT_EQ(residual_of(resumed), residual_of(unbroken));
+      for (std::uint64_t clock = 21; clock <= 25; ++clock) {
+        for (auto* each : {&unbroken, &resumed}) {
+          encode_all(*each, clock, drawn(static_cast<std::uint32_t>(clock), 0.01F), 512);
+          each->settle(push_of(clock));
+        }
+        EXPECT_EQ(sent_by(resumed), sent_by(unbroken)) << form << ", push " << clock;
+        EXPECT_EQ(residual_of(resumed), residual_of(unbroken)) << form << ", push " << clock;
+      }
+    }
+}
+
+TEST(PushEncoder, OfAPushThatIsNotSettledNothingIsKept) {
+  for (const char* form : {"onebit", "dgc"}) {
+    auto by = encoder_of(form, true), other = encoder_of(form, true);
+    encode_all(by, 1, drawn(1));
+    by.settle(push_of(1));
+    const auto before = by.kept();
+    const auto next = drawn(2);
+    by.encode(push_of(2), {0, 512}, std::span{next}.first(512));
+    const auto kept = by.kept();
+    ASSERT_EQ(kept.size(), before.size());
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      EXPECT_EQ(kept[i].first, before[i].first);
+      EXPECT_TRUE(std::ranges::equal(kept[i].second.span<const float>(), before[i].second.span<const float>())) << kept[i].first;
+    }
+    by.settle(push_of(2));
+    other.resume(saved(by.kept()));
+    EXPECT_EQ(residual_of(other), residual_of(by)) << "it is settled now";
+  }
+}
+
+/// One whose job has other codes takes what it needs alone.
+TEST(PushEncoder, WhatAnotherJobKeptMayBeMoreThanThisOneNeeds) {
+  auto dgc = encoder_of("dgc", true);
+  encode_all(dgc, 1, drawn(1));
+  dgc.settle(push_of(1));
+  auto onebit = encoder_of("onebit", true), rounded = encoder_of("int8", false);
+  onebit.resume(saved(dgc.kept()));
+  EXPECT_EQ(residual_of(onebit), residual_of(dgc));
+  rounded.resume(saved(dgc.kept()));
+  EXPECT_TRUE(rounded.kept().empty());
+}
+
 TEST(PushEncoder, WithoutFeedbackItKeepsNothing) {
   auto by = encoder_of("int8", false);
   encode_all(by, 1, drawn(1));
   EXPECT_TRUE(by.residual().empty());
+  EXPECT_TRUE(by.kept().empty());
 }
 
 } // namespace

@@ -109,7 +109,7 @@ class Undisturbed(ReplayTest):
         self.assertEqual(end["end"], 60)
 
     def test_a_run_that_went_on_from_a_checkpoint(self):
-        kept = ["--set", f"checkpoint.dir={self.path('kept')}", "--set", "checkpoint.every_steps=20", *ADAMW]
+        kept = ["--set", f"checkpoint.dir={self.path('kept')}", "--set", "checkpoint.every_steps=20", "--set", "codec.push=onebit"]
         self.recorded(*kept, "--set", "stop.steps=40")
         result = self.recorded(*kept, "--resume", self.path("kept/step-40"))
         self.assertEqual(self.lines()[0]["version"], 40)

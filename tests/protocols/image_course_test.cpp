@@ -101,6 +101,19 @@ TEST(ImageCourse, WithoutACodeEveryoneIsGivenAllOfIt) {
   expect(course.on(order_of(3, {w(0), w(1)})), false, v(2), {w(0), w(1)}, {});
 }
 
+// A run that goes on from a checkpoint: its workers are new, and the image moves as in the unbroken one.
+TEST(ImageCourse, WhereItGoesOnItMovesByACodeThatNobodyBuildsOn) {
+  image_course course;
+  EXPECT_FALSE(course.image());
+  course.resume(v(3));
+  EXPECT_EQ(course.image(), v(3));
+  course.on(order_of(4, {evaluator}));
+  expect(course.on(order_of(4, {w(0), w(1)})), false, {}, {}, {w(0), w(1)});
+  expect(course.on(order_of(5, {w(0), w(1)})), false, v(4), {w(0), w(1)}, {});
+  expect(course.on(order_of(6, {w(0), w(1)}, 2)), true, {}, {}, {w(0), w(1)});
+  EXPECT_EQ(course.image(), v(6));
+}
+
 TEST(ImageCourse, TheEvaluatorIsNoWorker) {
   image_course course;
   course.on(order_of(0, {w(0)}));

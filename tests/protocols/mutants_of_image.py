@@ -17,5 +17,8 @@ MUTANTS = [
     (IMAGE, "(has(who, base_) ? coded : whole)", "(has(who, base_) ? whole : whole)", "everyone is given all of it"),
     (IMAGE, "      has_[who] = {order.ver, order.epoch};\n", "", "nobody is known to have anything"),
     (IMAGE, "    base_.reset();\n    for", "    for", "later ones build on a code that there is not"),
+    (IMAGE, "    goes_on_ = true;\n", "", "a run that goes on moves to the version itself"),
+    (IMAGE, "!std::exchange(goes_on_, false) &&", "!goes_on_ &&", "a run that went on never moves to the version itself again"),
+    (IMAGE, "    image_ = image;\n", "", "a run that goes on has no image"),
     (IMAGE, "      each.base.reset();", "      (void)each;", "where there is no code, it is sent all the same"),
 ]

@@ -52,6 +52,17 @@ std::vector<encoded_parameters::sending> encoded_parameters::on(const protocols:
   return out;
 }
 
+std::optional<protocols::version> encoded_parameters::image_version() const {
+  return kernels::is_sparse(form_) ? std::nullopt : course_.image();
+}
+
+void encoded_parameters::resume(protocols::version ver, kernels::buffer image) {
+  if (kernels::is_sparse(form_))
+    return;
+  image_ = std::move(image);
+  course_.resume(ver);
+}
+
 bool encoded_parameters::move(protocols::version ver, const kernels::buffer& parameters, bool exact) {
   if (!exact && encode(ver, parameters))
     return true;

@@ -41,6 +41,10 @@ public:
   /// What is sent at an order, of these parameters; nothing to the evaluator.
   std::vector<sending> on(const protocols::send_order& order, const kernels::buffer& parameters, protocols::version marked = {});
   const kernels::buffer& image() const { return image_; }
+  /// Of which version the image is; none: there is none, or it is a version itself, which needs not be saved apart.
+  std::optional<protocols::version> image_version() const;
+  /// It goes on with the image of a checkpoint. To be called before the first order; an image of versions themselves is left out.
+  void resume(protocols::version ver, kernels::buffer image);
 
 private:
   bool encode(protocols::version ver, const kernels::buffer& parameters);

@@ -24,15 +24,18 @@ std::span<T> at(std::span<T> all, flat_range where) {
 /// Apart from the streams of a model's layers.
 constexpr std::uint32_t first_stream = 1U << 31U;
 
+constexpr const char* residual_name = "codec.residual";
+constexpr const char* velocity_name = "codec.velocity";
+
 } // namespace
 
-std::span<float> push_encoder::kept::remember(flat_range where) {
+std::span<float> push_encoder::memory::remember(flat_range where) {
   const auto own = at(std::span{now}, where);
   std::ranges::copy(own, before.begin() + where.begin);
   return own;
 }
 
-void push_encoder::kept::take_back(flat_range where) {
+void push_encoder::memory::take_back(flat_range where) {
   if (!now.empty())
     std::ranges::copy(at(std::span{before}, where), now.begin() + where.begin);
 }
@@ -40,7 +43,7 @@ void push_encoder::kept::take_back(flat_range where) {
 push_encoder::push_encoder(const job& what, protocols::worker_id worker, std::int64_t floats, allocate_fn allocate)
     : how_(what.codec), momentum_(static_cast<float>(what.optimizer.momentum)), worker_(worker), seed_(what.seed),
       workers_(what.cluster.workers), floats_(floats), allocate_(std::move(allocate)) {
-  const auto begin = [this](kept& all) {
+  const auto begin = [this](memory& all) {
     all.now.resize(static_cast<std::size_t>(floats_));
     all.before.resize(static_cast<std::size_t>(floats_));
   };
@@ -157,6 +160,28 @@ void push_encoder::take_back() {
     residual_.take_back(each.where);
     velocity_.take_back(each.where);
   }
+}
+
+named_buffers push_encoder::kept() const {
+  named_buffers out;
+  for (const auto& [name, memory] : {std::pair{residual_name, &residual_}, {velocity_name, &velocity_}}) {
+    if (memory->now.empty())
+      continue;
+    auto block = allocate_(memory->now.size() * sizeof(float));
+    std::ranges::copy(memory->now, block.as<float>());
+    if (!settled_)
+      for (const auto& [begin, each] : parts_)
+        std::ranges::copy(at(std::span{memory->before}, each.where), at(block.span<float>(), each.where).begin());
+    out.emplace_back(name, std::move(block));
+  }
+  return out;
+}
+
+void push_encoder::resume(const saved_state& from) {
+  for (const auto& [name, block] : from.blocks)
+    for (const auto& [own, memory] : {std::pair{residual_name, &residual_}, {velocity_name, &velocity_}})
+      if (name == own && !memory->now.empty())
+        std::ranges::copy(block.span<const float>(), memory->now.begin());
 }
 
 kernels::buffer push_encoder::decoded() const {

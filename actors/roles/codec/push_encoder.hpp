@@ -6,8 +6,11 @@
 #include <functional>
 #include <map>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "actors/checkpoint/saved_state.hpp"
 #include "actors/job.hpp"
 #include "kernels/buffer.hpp"
 #include "protocols/ids.hpp"
@@ -21,9 +24,10 @@ namespace troupe::actors {
 /// feedback, what the codes of a push lose is added to the next push, each element at its place in the flat array. Used by one
 /// thread.
 ///
-/// The residuals survive plans and aggregators, for they do not know of either; another life begins with zeros. A push that was
-/// left out takes along what it carried, as without a codec; one whose version is answered once more, for its round has begun
-/// again, is taken back. Numbers are drawn by worker, version and place, so a run that goes on from a checkpoint draws the same.
+/// The residuals survive plans and aggregators, for they do not know of either; another life begins with zeros, unless it goes on
+/// from a checkpoint. A push that was left out takes along what it carried, as without a codec; one whose version is answered
+/// once more, for its round has begun again, is taken back. Numbers are drawn by worker, version and place, so a run that goes on
+/// from a checkpoint draws the same.
 ///
 /// topk sends the largest elements, threshold all that have reached it. dgc (Lin et al. 2018) sends the largest sums of
 /// velocities: u = m u + g, v = v + u, and u = v = 0 where v is sent. The norm of g is at most clip / sqrt(workers).
@@ -49,6 +53,11 @@ public:
   /// What its receivers make of the newest push, all of whose ranges were encoded: the whole flat array, in a block of its own.
   kernels::buffer decoded() const;
   std::span<const float> residual() const { return residual_.now; }
+  /// Copies of what the next push needs of those before, by name, for a checkpoint: "codec.residual" and, of dgc,
+  /// "codec.velocity". A push that is not settled has changed nothing.
+  named_buffers kept() const;
+  /// It goes on with what another one kept; of other names, nothing. To be called before the first push.
+  void resume(const saved_state& from);
 
 private:
   struct part {
@@ -56,7 +65,7 @@ private:
     kernels::buffer codes;
   };
   /// Of all elements, or of none: what is not used. Where the newest push has been encoded, also as it was before.
-  struct kept {
+  struct memory {
     std::vector<float> now, before;
     std::span<float> remember(flat_range where);
     void take_back(flat_range where);
@@ -75,7 +84,7 @@ private:
   std::uint32_t workers_;
   std::int64_t floats_;
   allocate_fn allocate_;
-  kept residual_, velocity_;
+  memory residual_, velocity_;
   std::vector<float> whole_; ///< of one range: all that could be sent
   protocols::push_id newest_{};
   protocols::version base_{}; ///< of the newest push

@@ -22,7 +22,7 @@ namespace troupe::actors {
 void checkpoints::begin(protocols::version ver, protocols::nanoseconds now, const node_prepared& loaded) {
   const auto protocol = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
   per_push_ = protocol->per_push;
-  momentum_ = workers_keep_momentum(setup_.what, *protocol);
+  workers_write_ = workers_keep_state(setup_.what, *protocol);
   floats_ = static_cast<std::uint64_t>(loaded.floats);
   for (const auto& each : loaded.parameters)
     tensors_.push_back({each.name, shape{each.dims}, static_cast<std::int64_t>(each.begin)});
@@ -101,7 +101,7 @@ checkpoints::unfinished& checkpoints::open(protocols::version ver) {
   if (!fresh)
     return known->second;
   known->second.decided = decided_.first == ver ? std::move(decided_.second) : wire::encode_state(machine_->state());
-  if (momentum_) {
+  if (workers_write_) {
     known->second.asked = machine_->current().workers;
     for (const auto& node : setup_.nodes)
       self_->send(node.actor, protocols::keep_order{ver});

@@ -82,7 +82,8 @@ private:
   std::vector<tensor_place> tensors_;
   std::map<std::string, std::string> data_; ///< SHA-256, by path, of the files that the job reads
   const std::unique_ptr<protocols::coordinator>& machine_;
-  bool per_push_ = false, momentum_ = false; ///< the protocol's; of workers, between rounds
+  bool per_push_ = false;      ///< the protocol is
+  bool workers_write_ = false; ///< what they keep between rounds
   std::map<protocols::version, unfinished> open_;
   std::optional<protocols::version> ordered_; ///< has not begun to be written
   bool at_once_ = false;                      ///< that is one for the next version

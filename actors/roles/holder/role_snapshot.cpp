@@ -12,7 +12,7 @@ role_snapshot::role_snapshot(file_saved about, flat_range range, kernels::backen
     : queue_(queue), head_{.shard = about.index, .ver = about.ver, .range = range}, answer_(std::move(about)) {}
 
 void role_snapshot::share(const std::string& name, const kernels::buffer& block) {
-  queue_.on_host() ? void(blocks_.emplace_back(name, block)) : copy(name, block);
+  queue_.on_host() ? add(name, block) : copy(name, block);
 }
 
 void role_snapshot::copy(const std::string& name, const kernels::buffer& block) {

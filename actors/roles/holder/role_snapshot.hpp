@@ -26,6 +26,8 @@ public:
   role_snapshot(file_saved about, flat_range range, kernels::backend& queue);
   /// Memory that nobody writes while somebody holds it.
   void share(const std::string& name, const kernels::buffer& block);
+  /// Likewise, in host memory.
+  void add(const std::string& name, const kernels::buffer& block) { blocks_.emplace_back(name, block); }
   /// Memory that the next step writes.
   void copy(const std::string& name, const kernels::buffer& block);
   void copy(const named_buffers& blocks);

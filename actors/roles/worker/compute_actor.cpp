@@ -41,7 +41,7 @@ device_compute_actor::behavior_type compute_state::make_behavior() {
       [this](const mix_request& msg) { replica_.mix(msg.terms); },
       [this](const dual_request& msg) { replica_.dual_step(msg.anchor, msg.rho); },
       [this](const sum_request& msg) { return sum(msg); },
-      [this](const keep_request& msg) { keep(msg.ver); },
+      [this](const keep_request& msg) { keep(msg); },
       [this](compute_finished msg) {
         held_.passed(msg.mark);
         if (msg.step == no_step)
@@ -100,11 +100,13 @@ caf::result<sum_result> compute_state::sum(const sum_request& msg) {
   return sums_.back().promise;
 }
 
-void compute_state::keep(protocols::version ver) {
-  auto out =
-      std::make_shared<role_snapshot>(file_saved{.of_worker = true, .index = kept_.worker, .incarnation = kept_.life, .ver = ver},
-                                      flat_range{0, floats_}, *queue_);
+void compute_state::keep(const keep_request& msg) {
+  auto out = std::make_shared<role_snapshot>(
+      file_saved{.of_worker = true, .index = kept_.worker, .incarnation = kept_.life, .ver = msg.ver}, flat_range{0, floats_},
+      *queue_);
   out->copy(replica_.momentum());
+  for (const auto& [name, block] : msg.of_worker)
+    out->add(name, block);
   out->number("optimizer.steps", replica_.momentum_steps());
   kept_.copying.push_back(std::move(out));
   queue_->notify([me = device_compute_actor{self_}] { caf::anon_send(me, replica_copied{}); });

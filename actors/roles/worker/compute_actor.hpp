@@ -60,7 +60,7 @@ private:
 
   caf::result<compute_result> begin(const compute_request& request);
   caf::result<sum_result> sum(const sum_request& msg);
-  void keep(protocols::version ver);
+  void keep(const keep_request& msg);
   void write_copied();
   void enqueue_part();
   void part_done();

@@ -149,8 +149,8 @@ void worker_state::adopt(protocols::version ver, const tensor& parameters) {
 }
 
 void worker_state::save(protocols::version ver) {
-  if (setup_.keeps_momentum)
-    self_->send(setup_.compute, keep_request{ver});
+  if (setup_.saves)
+    self_->send(setup_.compute, keep_request{ver, setup_.encoder ? setup_.encoder->kept() : named_buffers{}});
 }
 
 slice worker_state::slice_at(std::uint64_t position, const protocols::compute& like, std::uint32_t index) const {

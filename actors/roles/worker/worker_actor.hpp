@@ -32,10 +32,10 @@ namespace troupe::actors {
 struct worker_setup {
   protocols::worker_id self;
   protocols::incarnation incarnation{};
-  bool keeps_own = false;      ///< decentralized: the workers hold the parameters
-  bool keeps_momentum = false; ///< between rounds, for checkpoints
-  bool overlaps = true;        ///< a push with its backward
-  bool keeps_push = false;     ///< until it is answered: shards have backups, which may need it
+  bool keeps_own = false;  ///< decentralized: the workers hold the parameters
+  bool saves = false;      ///< into checkpoints, what it keeps between rounds
+  bool overlaps = true;    ///< a push with its backward
+  bool keeps_push = false; ///< until it is answered: shards have backups, which may need it
   std::uint64_t seed = 1;
   std::int64_t batch = 1, data_size = 1;
   optimizer_spec optimizer; ///< of local steps
