@@ -118,6 +118,7 @@ void admm::send_z(rule_effects& out) {
     if (!worker.waits || worker.fresh)
       continue;
     worker.waits = false;
+    worker.sent = worker.position;
     out.emplace_back(send_params{.to = {who.worker},
                                  .ver = state_.z,
                                  .epoch = state_.plan.epoch,
@@ -149,7 +150,7 @@ std::vector<worker_id> admm::waiting_for() const {
 
 void admm::check() const {
   for (const auto& [who, worker] : state_.members) {
-    TROUPE_ASSERT(state_.plan.has(who));
+    TROUPE_ASSERT(state_.plan.has(who) || state_.plan.epoch == plan_epoch{}); // no plan yet: it goes on from a checkpoint
     TROUPE_ASSERT(!worker.fresh || worker.waits);
     TROUPE_ASSERT(!worker.unused || worker.newest);
     TROUPE_ASSERT(worker.age < options_.delay);
@@ -172,6 +173,8 @@ protocol admm_protocol() {
       .pays_when = "the model is convex and should be sparse",
       .pushes_parameters = true,
       .own_samples = true,
+      .keeps_pushes = true,
+      .resumable = true, // the means that wait for their round are pushed anew
       .parameters = {rho, l1, barrier, delay, steps},
       .period = steps,
       .validate = [barrier](const protocol_spec& spec, std::uint32_t workers) -> std::string {

@@ -38,6 +38,8 @@ public:
     return {dual{rho_}, send_push{open_, {{own_parameters, 1}, {dual_variable, 1 / rho_}}}};
   }
 
+  void has_replica() override { fresh_ = false; }
+
 private:
   local_step step() const {
     const auto n = static_cast<std::uint32_t>(plan_.workers.size());

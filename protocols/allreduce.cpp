@@ -57,11 +57,18 @@ worker_effects allreduce_worker::on(const params& msg) {
 }
 
 worker_effects allreduce_worker::on(const hold_order& msg) {
-  course_.at_samples = msg.at_samples;
-  course_.at_version = msg.at_version;
+  course_.limit = msg;
+  course_.limit.now = false;
   worker_effects out;
   begin(out);
   return out;
+}
+
+/// One that comes late may be of a version that others had saved.
+worker_effects allreduce_worker::on(const checkpoint_order& msg) {
+  if (saved_ < msg.at)
+    to_save_ = msg.at;
+  return {};
 }
 
 void allreduce_worker::abandon(worker_effects& out) {
@@ -118,8 +125,9 @@ void allreduce_worker::settle(worker_effects& out) {
 }
 
 bool allreduce_worker::at_its_limit() const {
-  return (course_.at_samples != 0 && course_.samples >= course_.at_samples)
-         || (course_.at_version != 0 && ver_->value >= course_.at_version);
+  const hold_order& limit = course_.limit;
+  return (limit.at_samples != 0 && course_.samples >= limit.at_samples)
+         || (limit.at_version != 0 && ver_->value >= limit.at_version);
 }
 
 /// The next round, at the parameters that it has.
@@ -175,6 +183,7 @@ worker_effects allreduce_worker::on(const computed& msg) {
       out.emplace_back(add_up{gradient_, {}, {{gradient_, share}}});
   }
   const std::uint64_t number = next(*ver_).value;
+  own_.saves = to_save_ && to_save_->value <= number;
   const auto rank = static_cast<std::uint32_t>(plan_.rank_of(self_.worker));
   reduce(round(number).machine.on(collective::begin{rank, ranks(), own_}), number, out);
   return out;
@@ -240,8 +249,8 @@ void allreduce_worker::on_state(const peer_message& msg, worker_effects& out) {
   }
   const worker_course own = course_;
   course_ = msg.course;
-  if (own.at_samples != 0 || own.at_version != 0) // it has heard where to stop
-    course_.at_samples = own.at_samples, course_.at_version = own.at_version;
+  if (own.limit.at_samples != 0 || own.limit.at_version != 0) // it has heard where to stop
+    course_.limit = own.limit;
   ver_ = version{msg.round};
   settled_ = true;
   out.emplace_back(take_state{*ver_, msg.data});
@@ -328,8 +337,17 @@ void allreduce_worker::finish(const facts& sum, worker_effects& out) {
     course_.samples += static_cast<std::uint64_t>(sum.samples);
   course_.position = position_;
   ver_ = made;
+  if (sum.saves || (at_its_limit() && course_.limit.saves_at(made)))
+    save(out);
   report(out, sum, compute_);
   begin(out);
+}
+
+void allreduce_worker::save(worker_effects& out) {
+  saved_ = *ver_;
+  if (to_save_ && *to_save_ <= saved_)
+    to_save_.reset();
+  out.emplace_back(save_replica{saved_, plan_.workers.front() == self_, course_});
 }
 
 /// To the lead, that this version is here.
@@ -397,6 +415,7 @@ protocol allreduce_protocol() {
           .recipients = "nobody: each worker has them, and sends parts of the sum to its peers",
           .pays_when = "all are equally fast, and a shard's link is too slow for all of them",
           .decentralized = true,
+          .resumable = true,
           .parameters = {algorithm, steps, outer.outer, outer.lr, outer.momentum},
           .validate =
               [=](const protocol_spec& spec, std::uint32_t) {

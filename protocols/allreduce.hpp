@@ -23,6 +23,9 @@ namespace troupe::protocols {
 /// **Where workers stop.** Each has the coordinator's newest `hold_order` and stops by itself at the version that it names. So
 /// all are at that one when the lead has heard of it from all.
 ///
+/// **Checkpoints.** Who has been told that a version is wanted says so in the facts of its next sum. So all know it of the same
+/// version, and save it: the plan's first worker what all have, each what it alone keeps.
+///
 /// **A new plan** ends the open round: each worker says its standing to all, and once it has heard all of them it knows the
 /// newest version that a member has. Workers are at most one version apart, for nobody makes v + 1 without everyone's gradient at
 /// v. The first member that has it gives all of its state to those that have not: who was a version behind, who joins. Then the
@@ -46,6 +49,8 @@ public:
   worker_effects on(const peer_message& msg) override;
   worker_effects on(const fetch_order& msg) override; ///< the first of the plan answers
   worker_effects on(const hold_order& msg) override;
+  worker_effects on(const checkpoint_order& msg) override;
+  void goes_on(std::uint64_t samples, bool) override { course_.samples = samples; }
   void model_is(std::uint64_t bytes) override { bytes_ = bytes; }
   std::vector<worker_id> waiting_for() const override;
   void check() const override;
@@ -72,6 +77,7 @@ private:
   void begin(worker_effects& out);
   void step(worker_effects& out);
   void report(worker_effects& out, const collective::facts& of, nanoseconds compute);
+  void save(worker_effects& out);
   void answer(worker_effects& out);
   void on_chunk(const peer_message& msg, worker_effects& out);
   void on_state(const peer_message& msg, worker_effects& out);
@@ -101,6 +107,8 @@ private:
   ticket gradient_;                            ///< of the open round: what is in place
   std::map<std::uint64_t, open_round> rounds_; ///< the open one and, of who is ahead, the next
   std::optional<version> asked_;               ///< by an evaluator that has no answer yet
+  std::optional<version> to_save_;             ///< the first version from this one on
+  version saved_;                              ///< the last of these
 };
 
 protocol allreduce_protocol();

@@ -22,7 +22,7 @@ rule_effects allreduce_rule::on(const plan& msg) {
       out.emplace_back(discard{entry.second.gradient});
     return gone;
   });
-  send_params first{.ver = state_.made, .epoch = state_.plan.epoch, .position = state_.samples};
+  send_params first{.ver = state_.made, .epoch = state_.plan.epoch, .position = state_.position};
   for (const member& who : state_.plan.workers)
     if (state_.live.try_emplace(who, reported_version{.newest = state_.made, .has = begins}).second)
       first.to.push_back(who.worker);

@@ -173,14 +173,22 @@ struct take_state {
   ticket from{};
   friend bool operator==(const take_state&, const take_state&) = default;
 };
+/// Save what this worker keeps between rounds, for the checkpoint of this version, which it has; and if it `writes`, the
+/// parameters and the optimizer's state, which all workers have alike, with where the job goes on.
+struct save_replica {
+  version ver{};
+  bool writes = false;
+  worker_course course{};
+  friend bool operator==(const save_replica&, const save_replica&) = default;
+};
 /// The part of a peer's message that this ticket names is refused: it may be freed, and is counted.
 struct refuse {
   ticket data{};
   std::string why{}; ///< names the peer
   friend bool operator==(const refuse&, const refuse&) = default;
 };
-using worker_effect =
-    std::variant<compute, local_step, adopt, mix, dual, discard, send_push, send_peer, add_up, take_step, take_state, refuse>;
+using worker_effect = std::variant<compute, local_step, adopt, mix, dual, discard, send_push, send_peer, add_up, take_step,
+                                   take_state, save_replica, refuse>;
 using worker_effects = std::vector<worker_effect>;
 
 // -- rule

@@ -23,6 +23,24 @@ push_id last_push_of(const worker_down& msg) {
 
 } // namespace
 
+namespace {
+
+plan at_rest(plan last) {
+  last.epoch = last.rooted = {};
+  last.workers.clear();
+  last.gone.clear();
+  return last;
+}
+
+} // namespace
+
+lead_state at_rest(plan newest, version made, const worker_course& course) {
+  return {.plan = at_rest(std::move(newest)),
+          .samples_applied = course.samples,
+          .made = made,
+          .rule = allreduce_rule_state{.made = made, .samples = course.samples, .position = course.position}};
+}
+
 lead_state at_rest(lead_state state) {
   rule_state rule;
   if (const auto* rounds = std::get_if<round_rule_state>(&state.rule))
@@ -30,11 +48,16 @@ lead_state at_rest(lead_state state) {
                             .memory = rounds->memory};
   else if (const auto* pushes = std::get_if<push_rule_state>(&state.rule))
     rule = push_rule_state{.made = pushes->made, .position = pushes->position};
-  protocols::plan last = std::move(state.plan);
-  last.epoch = last.rooted = {};
-  last.workers.clear();
-  last.gone.clear();
-  return {.plan = std::move(last), .samples_applied = state.samples_applied, .made = state.made, .rule = std::move(rule)};
+  else if (const auto* consensus = std::get_if<admm_state>(&state.rule)) {
+    admm_state rest{.z = consensus->z};
+    for (const auto& [who, known] : consensus->members) // each begins again with what it was sent last
+      rest.members[{who.worker, {}}] = {.position = known.sent, .sent = known.sent};
+    rule = std::move(rest);
+  }
+  return {.plan = at_rest(std::move(state.plan)),
+          .samples_applied = state.samples_applied,
+          .made = state.made,
+          .rule = std::move(rule)};
 }
 
 lead::lead(std::unique_ptr<rule> decides, const tree_shape& tree, bool per_push, lead_state from)

@@ -44,9 +44,12 @@ struct lead_state {
 };
 
 /// What a lead goes on from in another job with the same parameters, without this one's workers, losses, pushes and times: the
-/// version, the place in the data, and what the protocol remembers of rounds. Only rules with rounds, or that apply each push
-/// alone, can.
+/// version, the place in the data, and what the protocol remembers of rounds. Only rules with rounds, those that apply each push
+/// alone, and admm's can.
 lead_state at_rest(lead_state state);
+/// Likewise where all workers take the same steps and one of them, at version `made`, says it: the lead may not have heard of
+/// that.
+lead_state at_rest(plan newest, version made, const worker_course& course);
 
 /// Several shards must not close one round over different workers, so the rule runs once, here.
 ///

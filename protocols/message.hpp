@@ -145,10 +145,24 @@ struct segment_range {
   std::uint32_t first = 0, last = 1, of = 1;
   friend auto operator<=>(const segment_range&, const segment_range&) = default;
 };
+/// Coordinator to lead: hold your replies once this much is applied (0: no limit), or with `now` at the next version. Replaces
+/// the previous order.
+struct hold_order {
+  std::uint64_t at_samples = 0;
+  std::uint64_t at_version = 0;
+  bool now = false;
+  /// Whether the version at which it holds is for a checkpoint; at_version: only if it holds because of that.
+  enum class saves : std::uint8_t { never, at_version, always } checkpoint = saves::never;
+  /// Of the version at which it holds.
+  bool saves_at(version made) const {
+    return checkpoint == saves::always || (checkpoint == saves::at_version && at_version != 0 && made.value >= at_version);
+  }
+  friend bool operator==(const hold_order&, const hold_order&) = default;
+};
 /// Where a worker is whose steps all workers take (allreduce), besides its parameters and its optimizer's state.
 struct worker_course {
-  std::uint64_t position = 0, samples = 0;      ///< in the data; applied
-  std::uint64_t at_samples = 0, at_version = 0; ///< as in the newest `hold_order`
+  std::uint64_t position = 0, samples = 0; ///< in the data; applied
+  hold_order limit{};                      ///< the newest, but for `now`, which is for a lead
   friend bool operator==(const worker_course&, const worker_course&) = default;
 };
 /// Worker to worker (gossip, allreduce).
@@ -331,22 +345,9 @@ struct caught_up {
   friend bool operator==(const caught_up&, const caught_up&) = default;
 };
 
-/// Coordinator to lead: hold your replies once this much is applied (0: no limit), or with `now` at the next version. Replaces
-/// the previous order.
-struct hold_order {
-  std::uint64_t at_samples = 0;
-  std::uint64_t at_version = 0;
-  bool now = false;
-  /// Whether the version at which it holds is for a checkpoint; at_version: only if it holds because of that.
-  enum class saves : std::uint8_t { never, at_version, always } checkpoint = saves::never;
-  /// Of the version at which it holds.
-  bool saves_at(version made) const {
-    return checkpoint == saves::always || (checkpoint == saves::at_version && at_version != 0 && made.value >= at_version);
-  }
-  friend bool operator==(const hold_order&, const hold_order&) = default;
-};
 /// Coordinator to lead: the first version from `at` on is for a checkpoint. Where each shard applies pushes alone, to every
-/// shard: save the version that you have, as one of `at`.
+/// shard: save the version that you have, as one of `at`. Where all workers take the same steps, to every worker, and the
+/// version is the first that one of them makes after it has heard this.
 struct checkpoint_order {
   version at{};
   friend bool operator==(const checkpoint_order&, const checkpoint_order&) = default;

@@ -66,6 +66,8 @@ worker_effects params_worker::begin_if_ready() {
   if (!task_ || task_protocol_ != plan.protocol) {
     task_ = make_(plan.protocol);
     task_protocol_ = plan.protocol;
+    if (std::exchange(has_replica_, false))
+      task_->has_replica();
   }
   begun_newest_ = true;
   clock_ = {clock_.value + 1};

@@ -22,6 +22,8 @@ public:
   /// A computation that the task asked for is done. Until the task ends, one is always under way. It ends with its `send_push`
   /// and any computation requested with it, which then runs while the push is under way.
   virtual worker_effects on(const computed& msg) = 0;
+  /// Told before anything else where the worker's own parameters and dual variable are there, from a checkpoint.
+  virtual void has_replica() {}
 };
 
 using task_maker = std::function<std::unique_ptr<task>(const protocol_spec&)>;
@@ -41,6 +43,7 @@ public:
   worker_effects on(const params& msg) override;
   worker_effects on(const computed& msg) override;
   worker_effects on(const peer_message&) override { return {}; }
+  void goes_on(std::uint64_t, bool has_replica) override { has_replica_ = has_replica; }
   void check() const override;
 
 private:
@@ -52,6 +55,7 @@ private:
   member self_;
   task_maker make_;
   bool once_a_version_;
+  bool has_replica_ = false;   ///< from a checkpoint; for the first task
   std::unique_ptr<task> task_; ///< of `task_protocol_`
   protocol_spec task_protocol_;
   std::map<plan_epoch, plan> plans_; ///< from that of the newest parameters on: a round keeps its first plan

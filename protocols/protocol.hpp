@@ -46,9 +46,10 @@ struct protocol {
   bool decodes = false;       ///< workers compute parts of each other's batches, and the rule decodes their pushes
   /// A push is a worker's parameters, not what they are to move by: what a codec loses does not shrink as training converges.
   bool pushes_parameters = false;
-  bool own_samples = false; ///< meant for workers that keep samples of their own
-  /// All that a job goes on with is in the shards, in the rule, in the controller, or a worker's momentum. What else a worker
-  /// has, one that joins does without.
+  bool own_samples = false;  ///< meant for workers that keep samples of their own
+  bool keeps_pushes = false; ///< a version is made of older pushes, too, which a checkpoint does not have, nor a backup
+  /// All that a job goes on with is in the shards, in the rule, in the controller, in what all workers have alike, or a worker's
+  /// momentum. What else a worker has, one that joins does without.
   bool resumable = false;
 
   std::vector<parameter_info> parameters{};
@@ -79,7 +80,7 @@ struct protocol {
   std::function<std::unique_ptr<controller>(const protocol_spec&)> make_controller{};
 
   /// Whether its shards may have backups: a version is the sum of a round, and what is kept between rounds goes with the lead.
-  bool may_have_backups() const { return resumable && !per_push && !decentralized; }
+  bool may_have_backups() const { return resumable && !per_push && !decentralized && !keeps_pushes; }
   /// Whether a version may be made of the sum of several workers' gradients, which is then clipped by its own norm. Elsewhere
   /// each push or each local step is.
   bool sums_gradients(const protocol_spec& spec) const;

@@ -78,6 +78,7 @@ struct allreduce_rule_state {
   std::map<push_id, push> open{}; ///< reports of versions that not all have made
   version made{};
   std::uint64_t samples = 0;
+  std::uint64_t position = 0; ///< in the data: of the initial parameters
   friend bool operator==(const allreduce_rule_state&, const allreduce_rule_state&) = default;
 };
 
@@ -90,6 +91,7 @@ struct admm_member {
   bool unused = false;        ///< no round has used `newest` yet
   std::uint64_t age = 0;      ///< rounds in a row that closed without it
   std::uint64_t position = 0; ///< in its own data
+  std::uint64_t sent = 0;     ///< likewise, with the newest z that it was sent
   friend bool operator==(const admm_member&, const admm_member&) = default;
 };
 /// Of admm.

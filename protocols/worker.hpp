@@ -24,6 +24,17 @@ public:
     (void)msg;
     return {};
   }
+  /// Told to workers that all take the same steps: one of the next versions is for a checkpoint.
+  virtual worker_effects on(const checkpoint_order& msg) {
+    (void)msg;
+    return {};
+  }
+  /// Told to those at the beginning of a job that goes on from a checkpoint: how many samples were applied before, and whether
+  /// the worker's own parameters and dual variable are as one of this number had left them.
+  virtual void goes_on(std::uint64_t samples, bool has_replica) {
+    (void)samples;
+    (void)has_replica;
+  }
   /// How long one set of parameters is, before anything else.
   virtual void model_is(std::uint64_t bytes) { (void)bytes; }
   /// The peers from which it needs something now.

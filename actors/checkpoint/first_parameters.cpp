@@ -55,7 +55,9 @@ saved_state first_parameters::of_shard(flat_range range, const std::function<ker
   if (!resumes())
     return {};
   const auto& folder = job_.checkpoint.resume;
-  saved_state out{.ver = ver(), .optimizer_steps = static_cast<std::int64_t>(read_number(folder, from_, "optimizer.steps"))};
+  saved_state out{.ver = ver(),
+                  .optimizer_steps = static_cast<std::int64_t>(read_number(folder, from_, "optimizer.steps")),
+                  .trained = from_.training_ns};
   for (const char* name : {"velocity", "second", "outer.velocity", "mean_square"}) {
     auto values = allocate(bytes_of(range.size()));
     if (read_block(folder, from_, name, range, values.as<float>()))

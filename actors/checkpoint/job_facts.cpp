@@ -113,7 +113,8 @@ std::string other_data(const std::map<std::string, std::string>& own, const std:
 bool workers_keep_state(const job& job, const protocols::protocol& with) {
   const bool momentum = job.optimizer.name == "adamw" || job.optimizer.momentum != 0;
   const bool codes = job.codec.encodes_pushes() && (job.codec.error_feedback || job.codec.corrects_momentum());
-  return codes || (momentum && with.keeps && with.keeps(job.protocol).replica);
+  const auto kept = with.keeps ? with.keeps(job.protocol) : protocols::footprint{};
+  return codes || kept.dual || (momentum && kept.replica);
 }
 
 std::string absolute_folder(const std::string& path) {

@@ -19,8 +19,8 @@ std::map<std::string, std::string> checkpoint_facts(const job& job);
 std::string other_data(const std::map<std::string, std::string>& own, const std::map<std::string, std::string>& theirs,
                        const std::string& folder);
 
-/// Whether the workers keep from one round to the next what belongs into checkpoints: the momentum of their own steps, or what
-/// the codes of their pushes have lost.
+/// Whether the workers keep from one round to the next what belongs into checkpoints: the momentum of their own steps, a dual
+/// variable, or what the codes of their pushes have lost.
 bool workers_keep_state(const job& job, const protocols::protocol& with);
 
 /// The folder's absolute path, without "." and a slash at its end.

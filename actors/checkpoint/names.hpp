@@ -16,6 +16,9 @@ inline constexpr const char* unfinished_manifest = "manifest.new";
 /// In a shard's file: what its workers had of the parameters, and of which version.
 inline constexpr const char* image_name = "image";
 inline constexpr const char* image_version_name = "image.version";
+/// In a worker's: its own parameters, and its dual variable.
+inline constexpr const char* replica_name = "replica";
+inline constexpr const char* dual_name = "dual";
 
 /// 40 of "step-40" where `before` is "step-"; none where the name has another form: "step-040".
 template <class Number>

@@ -2,6 +2,7 @@
 // What a role goes on with besides the parameters.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -18,10 +19,17 @@ using named_buffers = std::vector<std::pair<std::string, kernels::buffer>>;
 struct saved_state {
   protocols::version ver{};
   std::int64_t optimizer_steps = 0;
+  protocols::nanoseconds trained = 0; ///< of a shard: before it goes on
   named_buffers blocks{};
   /// Of a shard whose parameters travel by codes: what its workers had of them, and of which version that is.
   kernels::buffer image{};
   protocols::version image_ver{};
+
+  /// Null: there is none of this name.
+  const kernels::buffer* find(const std::string& name) const {
+    const auto found = std::ranges::find(blocks, name, &named_buffers::value_type::first);
+    return found == blocks.end() ? nullptr : &found->second;
+  }
 };
 
 /// Enqueues the copies to buffers of the same names; one that was not saved stays as it is.

@@ -277,10 +277,11 @@ struct push_on_host {
 using worker_actor =
     params_actor::extend<caf::result<void>(peers_ptr), caf::result<actor_report>(inspect_query),
                          caf::result<void>(operator_pause), caf::result<void>(protocols::plan), caf::result<void>(pause_order),
-                         caf::result<void>(protocols::resume_order), caf::result<void>(protocols::keep_order),
-                         caf::result<void>(protocols::takes_over), caf::result<void>(protocols::fetch_order), ///< decentralized
-                         caf::result<void>(protocols::hold_order),                                            ///< likewise
-                         caf::result<void>(protocols::expired),                                               ///< to itself
+                         caf::result<void>(protocols::resume_order), caf::result<void>(protocols::checkpoint_order),
+                         caf::result<void>(protocols::keep_order), caf::result<void>(protocols::takes_over),
+                         caf::result<void>(protocols::fetch_order), ///< decentralized
+                         caf::result<void>(protocols::hold_order),  ///< likewise
+                         caf::result<void>(protocols::expired),     ///< to itself
                          caf::result<void>(gradient_ready), caf::result<void>(wire::params_part, device_tensor),
                          caf::result<void>(wire::peer_part, device_tensor), caf::result<void>(push_on_host)>;
 

@@ -3,6 +3,7 @@
 #include "actors/node/node_job.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "actors/checkpoint/first_parameters.hpp"
 #include "actors/checkpoint/job_facts.hpp"
+#include "actors/checkpoint/names.hpp"
 #include "actors/errors.hpp"
 #include "actors/roles/evaluator/evaluator_actor.hpp"
 #include "actors/roles/holder/aggregator_actor.hpp"
@@ -131,6 +133,7 @@ shard_setup sharding(const job& what, const protocols::protocol& runs, const pro
   out.partitions = cut_into_partitions(range, what.exchange.partition_bytes());
   out.optimizer = what.shard_optimizer();
   out.per_push = runs.per_push;
+  out.counts_alone = static_cast<bool>(runs.reduces);
   out.checkpoints = what.checkpoint.dir;
   out.ranges = update_ranges(layout, range);
   out.link = what.inject.link;
@@ -214,6 +217,11 @@ proxy_target far(const job& what, const std::shared_ptr<net::lane_hub>& hub, std
   return {hub, net::node_id{node}, what.exchange.partition_bytes(), what.exchange.order == "layers"};
 }
 
+/// Whether there is one, and it has not diverged.
+bool is_finite(const kernels::buffer* replica) {
+  return replica != nullptr && std::ranges::all_of(replica->span<const float>(), [](float x) { return std::isfinite(x); });
+}
+
 first_parameters first_of(const job& what, const model& net) {
   const auto& by = net.computed_by();
   return {what, net.layout(), by ? by->initial() : std::span<const float>{}};
@@ -225,6 +233,7 @@ compute_setup computing(const job& what, const protocols::protocol& runs, const 
   out.piece_rows = what.data.piece_rows();
   out.recompute = what.compute.recomputes();
   out.clips_pushes = runs.per_push;
+  out.keeps_replica = runs.keeps && runs.keeps(what.protocol).dual; // one without the other is of no use
   out.worker = worker;
   out.life = life;
   out.checkpoints = what.checkpoint.dir;
@@ -362,11 +371,17 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   setup.meter = meter_;
   setup.trace = trace_;
   setup.common = common_of(job_, protocol_, net_->layout(), setup.data_size, [&] { return open_queue("cpu", index); });
+  setup.checkpoints = job_.checkpoint.dir;
+  setup.saved = for_coordinator();
   auto computes = computing(job_, protocol_, queue, net_, index, incarnation);
   if (incarnation == 0) { // a later life begins without what this one kept, as in a job without checkpoints
-    computes.start = first_of(job_, *net_).of_worker(index, allocate);
+    const auto source = first_of(job_, *net_);
+    computes.start = source.of_worker(index, allocate);
     if (setup.encoder)
       setup.encoder->resume(computes.start);
+    if (setup.common)
+      setup.common->resume(source.of_shard({0, floats}, allocate));
+    setup.machine->goes_on(source.lead().samples_applied, is_finite(computes.start.find(replica_name)));
   }
   computes.saved = for_coordinator();
   auto compute = for_role(name, device, [&] { return self_->spawn<compute_impl, caf::detached>(std::move(computes)); });

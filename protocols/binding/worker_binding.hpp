@@ -33,6 +33,7 @@ namespace troupe::protocols {
 ///   std::optional<tensor> join(const peer_message&, const Part&);  likewise a peer's replica
 ///   void adopt(version, const tensor&);                         the anchor, from now on
 ///   void save(version);                                         what it keeps between rounds, for the checkpoint of this version
+///   void save_all(version, const worker_course&, const plan&);  parameters and optimizer's state, and where the job goes on
 ///   void begin(const compute&, const plan&, const local_step*); a gradient or, with the last, a step on the worker's own
 ///   void mix(const operands<tensor>&);                          own parameters = sum
 ///   void dual(double rho);                                      dual += rho (own - anchor)
@@ -117,6 +118,7 @@ public:
   }
   void on(const fetch_order& msg) { ask(msg); }
   void on(const hold_order& msg) { ask(msg); }
+  void on(const checkpoint_order& msg) { ask(msg); }
   void on(const keep_order& msg) { save(msg.ver); }
   /// A push that is not in a version yet may be lost with the shard, or what its lead knew of it with the lead.
   void on(const takes_over& msg) { world_.push_again(msg.shard == holder_id{0} ? std::nullopt : std::optional{msg.shard}); }
@@ -239,6 +241,12 @@ private:
       world_.take_state(effect.ver, *state);
     else
       world_.broken("a worker takes a state that it does not have");
+  }
+
+  void perform(const save_replica& effect) {
+    save(effect.ver);
+    if (effect.writes)
+      world_.save_all(effect.ver, effect.course, work());
   }
 
   void perform(const refuse& effect) {

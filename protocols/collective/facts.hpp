@@ -12,6 +12,7 @@ struct facts {
   double loss = 0;    ///< mean loss times what it is the mean over
   bool finite = true; ///< every element of each is
   double ignored = 0; ///< as in `push`
+  bool saves = false; ///< one of their workers was told that the version they make is for a checkpoint
   /// What losses and gradients are means over.
   double counted() const { return static_cast<double>(samples) - ignored; }
   friend bool operator==(const facts&, const facts&) = default;

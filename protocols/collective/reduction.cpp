@@ -19,7 +19,7 @@ using kind = step::kind;
 constexpr std::uint8_t waits = 0, merges = 1, is_over = 2; // progress of a step
 
 facts operator+(const facts& a, const facts& b) {
-  return {a.samples + b.samples, a.loss + b.loss, a.finite && b.finite, a.ignored + b.ignored};
+  return {a.samples + b.samples, a.loss + b.loss, a.finite && b.finite, a.ignored + b.ignored, a.saves || b.saves};
 }
 
 } // namespace

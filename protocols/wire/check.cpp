@@ -151,6 +151,8 @@ fault check(const peer_part& m) {
   const peer_message& p = m.message;
   if (p.is > peer_message::kind::state)
     return fmt::format("a message between workers of the unknown kind {}", static_cast<unsigned>(p.is));
+  if (p.course.limit.checkpoint > hold_order::saves::always)
+    return fmt::format("a checkpoint of the unknown kind {}", static_cast<unsigned>(p.course.limit.checkpoint));
   return first_of(check(m.where), finite("weight", p.weight), check(p.part), at_least("samples", p.facts.samples, 0),
                   ignores(p.facts));
 }

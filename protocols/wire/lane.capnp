@@ -361,5 +361,8 @@ struct PeerPart {
     applied @11 :UInt64;   # samples
     atSamples @12 :UInt64; # where to stop
     atVersion @13 :UInt64;
+    checkpoint @14 :UInt8; # 0, 1, 2: the version where it stops is for one never, if it is atVersion, always
+    # In a chunk, likewise:
+    saves @15 :Bool;       # the version that the sum makes is for a checkpoint
   }
 }

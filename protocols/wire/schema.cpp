@@ -312,8 +312,10 @@ void put(schema::PeerPart::Sum::Builder to, const peer_message& m) {
   to.setFinite(m.facts.finite);
   to.setPosition(m.course.position);
   to.setApplied(m.course.samples);
-  to.setAtSamples(m.course.at_samples);
-  to.setAtVersion(m.course.at_version);
+  to.setAtSamples(m.course.limit.at_samples);
+  to.setAtVersion(m.course.limit.at_version);
+  to.setCheckpoint(static_cast<std::uint8_t>(m.course.limit.checkpoint));
+  to.setSaves(m.facts.saves);
 }
 /// A kind that this program does not know is kept as it is: find_fault refuses it.
 void get(schema::PeerPart::Sum::Reader from, peer_message& to) {
@@ -321,8 +323,12 @@ void get(schema::PeerPart::Sum::Reader from, peer_message& to) {
   to.epoch = {from.getEpoch()};
   to.part = {from.getFirst(), from.getLast(), from.getOf()};
   to.stage = from.getStage();
-  to.facts = {from.getSamples(), from.getLoss(), from.getFinite(), from.getIgnored()};
-  to.course = {from.getPosition(), from.getApplied(), from.getAtSamples(), from.getAtVersion()};
+  to.facts = {from.getSamples(), from.getLoss(), from.getFinite(), from.getIgnored(), from.getSaves()};
+  to.course = {from.getPosition(),
+               from.getApplied(),
+               {.at_samples = from.getAtSamples(),
+                .at_version = from.getAtVersion(),
+                .checkpoint = static_cast<hold_order::saves>(from.getCheckpoint())}};
 }
 
 void put(schema::PeerPart::Builder to, const peer_part& m) {

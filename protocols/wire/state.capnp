@@ -316,6 +316,7 @@ struct AllreduceRuleState {
   open @2 :List(PushEntry);
   made @3 :UInt64;
   samples @4 :UInt64;
+  position @5 :UInt64;
 
   struct Reported {
     newest @0 :UInt64;
@@ -339,6 +340,7 @@ struct AdmmState {
     unused @4 :Bool;
     age @5 :UInt64;
     position @6 :UInt64;
+    sent @7 :UInt64;
   }
   struct MemberEntry { key @0 :Member; value @1 :AdmmMember; }
 }

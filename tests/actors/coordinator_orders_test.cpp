@@ -2,6 +2,7 @@
 // What the operator may ask of a running job, and how its trace is collected.
 #include "tests/actors/scripted_nodes.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
@@ -177,6 +178,53 @@ TEST_F(Checkpoints, OneThatIsWholeAfterANewerOneIsRemovedAndHoldsUpNothing) {
   EXPECT_THAT(seen->events.back(), HasSubstr("no checkpoint of step 10: that of step 13 was whole before"));
   EXPECT_FALSE(std::filesystem::exists(folder / "step-10"));
   EXPECT_EQ(ordered().back(), 20U);
+}
+
+TEST_F(Checkpoints, WhereAllWorkersHaveTheSameAllAreToldOfAVersionThatNobodyHas) {
+  job.protocol.name = "allreduce";
+  job.cluster.shards = 1;
+  begin();
+  EXPECT_THAT(told<protocols::checkpoint_order>(), ElementsAre(1, 1, 1));
+  EXPECT_THAT(ordered(), ElementsAre(10));
+  close_round(12, 120);
+  saved(0, 10);
+  await_events(1);
+  EXPECT_THAT(ordered(), ElementsAre(10, 20));
+  say(save_order{});
+  EXPECT_EQ(ordered().back(), 13U);
+  EXPECT_THAT(told<protocols::checkpoint_order>(), ElementsAre(3, 3, 3));
+}
+
+/// All have the same, and momenta of their own. One of these is saved at step 10.
+class CommonCheckpoints : public Checkpoints {
+protected:
+  CommonCheckpoints() {
+    job.protocol.name = "allreduce";
+    job.protocol.parameters["steps"] = std::int64_t{3};
+    job.optimizer.momentum = 0.9;
+    job.cluster.shards = 1;
+    begin();
+    say(file_saved{.of_worker = true, .index = 2, .ver = {10}});
+    seen->events.clear();
+  }
+};
+
+TEST_F(CommonCheckpoints, TheLossOfItsWriterIsItsEndAndAnotherWritesTheNext) {
+  kill(nodes[1]);
+  EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
+  const auto lost = HasSubstr("no checkpoint of step 10: shard 0: it was lost before it was written");
+  while (std::ranges::none_of(seen->events, [&](const auto& text) { return testing::Matches(lost)(text); })) {
+    run();
+    std::this_thread::yield();
+  }
+  EXPECT_THAT(ordered(), ElementsAre(10, 10));
+}
+
+TEST_F(CommonCheckpoints, TheLossOfAnotherWorkerIsNot) {
+  kill(nodes[2]);
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1));
+  EXPECT_THAT(ordered(), ElementsAre(10));
+  EXPECT_THAT(seen->events, testing::Not(testing::Contains(HasSubstr("no checkpoint"))));
 }
 
 TEST_F(Coordinator, OrdersGoToTheNodeOfTheRole) {

@@ -69,6 +69,11 @@ KINDS = {
                                   "--set", "codec.params=int4"],
     "tree": ["--set", "protocol.fan_in=2"],
     "auto": ["--set", "protocol.name=auto", "--set", 'protocol.candidates=["sync"]'],
+    "allreduce adamw": ["--set", "protocol.name=allreduce", "--set", "cluster.shards=1", *ADAMW],
+    "allreduce by a ring": ["--set", "protocol.name=allreduce", "--set", "protocol.algorithm=ring", "--set", "cluster.shards=1"],
+    "allreduce of local steps": ["--set", "protocol.name=allreduce", "--set", "protocol.steps=3", "--set", "protocol.outer=nesterov",
+                                 "--set", "cluster.shards=1"],
+    "admm": ["--set", "protocol.name=admm", "--set", "protocol.barrier=4", "--set", "protocol.steps=2"],
     "local sgd": ["--set", "protocol.name=local", "--set", "protocol.steps=3", "--set", "optimizer.momentum=0.0"],
     "local momentum": ["--set", "protocol.name=local", "--set", "protocol.steps=3", "--set", "protocol.sample_fraction=0.5"],
     "local adamw, outer nesterov": ["--set", "protocol.name=local", "--set", "protocol.steps=2", "--set", "protocol.outer=nesterov", *ADAMW],
@@ -162,6 +167,14 @@ class Bits(ResumeTest):
 
 
 class Course(ResumeTest):
+    def test_training_time_goes_on_where_it_was(self):
+        for steps in (20, 40, 60):
+            result, said = self.run_to_end("--set", "inject.step_ms=10", "--set", f"stop.steps={steps}", "--set", "checkpoint.every_steps=20",
+                                           *(["--resume", self.path("kept")] if steps > 20 else []))
+            self.assertGreaterEqual(result["seconds"], 0.010 * steps, said)
+        for each in self.listed():
+            self.assertGreaterEqual(each["training_s"], 0.010 * each["step"], each)
+
     def test_every_so_many_steps_and_at_the_end_and_the_newest_are_kept(self):
         sets = ["--set", "inject.step_ms=5", "--set", "checkpoint.every_steps=20"]
         self.run_to_end(*sets, "--set", "stop.steps=90")

@@ -3,10 +3,12 @@
 #include "protocols/admm.hpp"
 
 #include <cmath>
+#include <map>
 
 #include <gtest/gtest.h>
 
 #include "protocols/admm_task.hpp"
+#include "protocols/lead.hpp"
 #include "tests/protocols/making.hpp"
 
 namespace troupe::protocols {
@@ -163,6 +165,27 @@ TEST(Admm, PlaceInTheDataIsEachWorkersOwn) {
   EXPECT_EQ(only<send_params>(rule.on(push_from(1, 3))).period, 3u);
 }
 
+// Each begins again with what it was sent last: z may have its answer to what came before.
+TEST(Admm, AJobThatGoesOnBeginsWhereEachWorkerWas) {
+  admm first{{.barrier = 1}}, second{{.barrier = 1}};
+  plan two = plan_of(1, {0, 1}, 10, 50);
+  two.period = 3;
+  first.on(two);
+  first.on(push_from(0, 0));
+  first.on(push_from(0, 1));
+  lead_state whole;
+  whole.rule = first.state();
+  second.restore(at_rest(whole).rule);
+  second.check();
+  EXPECT_EQ(second.current(), v(2));
+  two.workers.push_back({w(2), {}});
+  std::map<worker_id, std::uint64_t> begins;
+  for (const auto& sending : all<send_params>(second.on(two)))
+    begins[sending.to.front()] = sending.position;
+  EXPECT_EQ(begins, (std::map<worker_id, std::uint64_t>{{w(0), 100}, {w(1), 0}, {w(2), 0}}));
+  second.check();
+}
+
 TEST(Admm, PushThatIsNotFiniteCountsAsComeAndTheLastSoundOneStays) {
   admm rule{{.barrier = 1}};
   rule.on(plan_of(1, {0, 1}));
@@ -278,6 +301,23 @@ TEST(AdmmTask, ItsOwnParametersGoOnFromWhereTheyWere) {
   subject.on(z(1, 0, 1));
   subject.on(computed{.step = 1, .samples = 10});
   EXPECT_EQ(subject.on(z(2, 20, 1)), (worker_effects{adopt{v(2), t(52)}, step_at(2, 20, 4)}));
+}
+
+// From a checkpoint, as its own parameters and dual variable are.
+TEST(AdmmTask, WhoseReplicaIsThereGoesOnFromThat) {
+  params_worker subject = worker_3(4);
+  subject.goes_on(100, true);
+  EXPECT_EQ(subject.on(z(1, 0, 1)), (worker_effects{adopt{v(1), t(51)}, step_at(1, 0, 4)}));
+  plan other = plan_of(2, {1, 3});
+  other.protocol.parameters["rho"] = 5.0;
+  subject.on(computed{.step = 1, .samples = 10});
+  subject.on(other);
+  params next = z(2, 20, 1);
+  next.epoch = e(2);
+  EXPECT_EQ(count<mix>(subject.on(next)), 1u) << "a task of other parameters begins at z";
+  params_worker joiner = worker_3(4);
+  joiner.goes_on(100, false);
+  EXPECT_EQ(count<mix>(joiner.on(z(1, 0, 1))), 1u);
 }
 
 TEST(AdmmTask, ReplicaThatDivergedLeavesItsDualAloneAndBeginsAgainAtZ) {

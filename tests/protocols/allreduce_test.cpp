@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "protocols/catalog.hpp"
+#include "protocols/lead.hpp"
 #include "protocols/sim/quadratic.hpp"
 #include "protocols/sim/simulate.hpp"
 #include "tests/protocols/making.hpp"
@@ -179,6 +180,72 @@ TEST(Allreduce, ItStopsByItselfWhereTheCoordinatorSays) {
   EXPECT_EQ(worker.on(hold_order{.at_version = 2}), (worker_effects{cut(2, 20, 0, 2)}));
 }
 
+/// What is saved of the first version, once the peer's gradient and its part of the sum have come.
+std::vector<save_replica> saved_of_first(allreduce_worker& worker, const facts& peers = {10, 5}) {
+  worker.on(done(1, 100));
+  worker.on(chunk(1, 1, 0, {0, 1, 2}, 101, peers));
+  return all<save_replica>(worker.on(chunk(1, 1, 1, {1, 2, 2}, 102, {20, 10, true, 0, peers.saves})));
+}
+
+TEST(Allreduce, AVersionThatOneIsToldToSaveIsSavedByAll) {
+  allreduce_worker first = begun(plan_of(1, {0, 1})), other = begun(plan_of(1, {0, 1}));
+  EXPECT_EQ(first.on(checkpoint_order{v(1)}), worker_effects{});
+  const save_replica wanted{v(1), true, {.position = 20, .samples = 20}};
+  EXPECT_THAT(saved_of_first(first), ElementsAre(wanted));
+  EXPECT_THAT(saved_of_first(other, {10, 5, true, 0, true}), ElementsAre(wanted)) << "its peer was told";
+  other.on(checkpoint_order{v(1)});
+  for (allreduce_worker* each : {&first, &other}) {
+    EXPECT_FALSE(only<send_peer>(each->on(done(2, 200))).message.facts.saves) << "that version is saved";
+  }
+}
+
+TEST(Allreduce, WhoIsToldToSaveAVersionSaysSoInTheSumThatMakesIt) {
+  allreduce_worker worker = begun(plan_of(1, {0, 1}));
+  worker.on(checkpoint_order{v(2)});
+  EXPECT_FALSE(only<send_peer>(worker.on(done(1, 100))).message.facts.saves);
+  worker.on(chunk(1, 1, 0, {0, 1, 2}, 101));
+  EXPECT_EQ(count<save_replica>(worker.on(chunk(1, 1, 1, {1, 2, 2}, 102, {20, 10}))), 0U);
+  EXPECT_TRUE(only<send_peer>(worker.on(done(2, 200))).message.facts.saves);
+  worker.on(chunk(1, 2, 0, {0, 1, 2}, 201));
+  EXPECT_EQ(only<save_replica>(worker.on(chunk(1, 2, 1, {1, 2, 2}, 202, {20, 10}))).ver, v(2));
+}
+
+TEST(Allreduce, TheFirstOfThePlanWritesWhatAllHave) {
+  allreduce_worker second{life(1), {.which = algorithm::direct}};
+  second.on(plan_of(1, {0, 1}));
+  second.on(params{.epoch = e(1), .parameters = t(50)});
+  second.on(standing(0, 1, 0));
+  second.on(checkpoint_order{v(1)});
+  second.on(done(1, 100));
+  second.on(chunk(0, 1, 0, {1, 2, 2}, 101));
+  EXPECT_FALSE(only<save_replica>(second.on(chunk(0, 1, 1, {0, 1, 2}, 102, {20, 10}))).writes);
+}
+
+TEST(Allreduce, WhereItStopsItSavesIfTheCoordinatorSaysSo) {
+  using saves = hold_order::saves;
+  const auto saved = [](const hold_order& limit) {
+    allreduce_worker worker = begun(plan_of(1, {0, 1}));
+    worker.on(limit);
+    return saved_of_first(worker).size();
+  };
+  EXPECT_EQ(saved({.at_samples = 20}), 0U);
+  EXPECT_EQ(saved({.at_samples = 20, .checkpoint = saves::always}), 1U);
+  EXPECT_EQ(saved({.at_samples = 40, .checkpoint = saves::always}), 0U);
+  EXPECT_EQ(saved({.at_samples = 20, .at_version = 2, .checkpoint = saves::at_version}), 0U);
+  EXPECT_EQ(saved({.at_version = 1, .checkpoint = saves::at_version}), 1U);
+}
+
+TEST(Allreduce, OneThatGoesOnKnowsHowManySamplesCameBefore) {
+  allreduce_worker worker{life(0), {.which = algorithm::direct}};
+  worker.goes_on(500, false);
+  worker.on(plan_of(1, {0}));
+  worker.on(params{.epoch = e(1), .ver = v(7), .position = 640, .parameters = t(50)});
+  const worker_effects out = worker.on(done(1, 100));
+  EXPECT_EQ(only<take_step>(out).round.samples_before, 500U);
+  EXPECT_EQ(only<send_push>(out).push.applied, 510U);
+  EXPECT_EQ(only<send_push>(out).push.id.clock, clock_tick{8});
+}
+
 TEST(Allreduce, APeerMayBeARoundAhead) {
   allreduce_worker worker = begun(plan_of(1, {0, 1}));
   worker.on(done(1, 100));
@@ -338,7 +405,7 @@ TEST(Allreduce, WhoIsGivenAStateStopsWhereItWasToldAndNotWhereItsGiverWas) {
                                                     .data = t(300),
                                                     .is = kind::state,
                                                     .epoch = e(2),
-                                                    .course = {.position = 30, .samples = 30, .at_version = 7}});
+                                                    .course = {.position = 30, .samples = 30, .limit = {.at_version = 7}}});
   EXPECT_EQ(count<compute>(out), 0U);
 }
 
@@ -372,6 +439,20 @@ TEST(AllreduceRule, AVersionCountsOnceAllHaveReportedIt) {
   EXPECT_EQ(all<discard>(out), (std::vector{discard{t(100)}, discard{t(101)}}));
   EXPECT_EQ(only<report>(out).contributions, 2U);
   EXPECT_EQ(count<apply>(made(1, 2)), 1U);
+}
+
+TEST(AllreduceRule, AJobThatGoesOnBeginsWhereAWorkerWas) {
+  const lead_state from = at_rest(plan_of(3, {0, 1}), v(7), {.position = 640, .samples = 500});
+  EXPECT_EQ(from.made, v(7));
+  EXPECT_EQ(from.samples_applied, 500U);
+  EXPECT_EQ(from.plan.epoch, plan_epoch{});
+  EXPECT_TRUE(from.plan.workers.empty());
+  allreduce_rule rule;
+  rule.restore(from.rule);
+  const auto first = only<send_params>(rule.on(plan_of(1, {0, 1})));
+  EXPECT_EQ(first.ver, v(7));
+  EXPECT_EQ(first.position, 640U);
+  EXPECT_EQ(rule.current(), v(7));
 }
 
 TEST(AllreduceRule, WhatOnlyTheDeadHaveMadeDoesNotCount) {

@@ -9,7 +9,7 @@ MUTANTS = [
     (IMAGE, ".moves = to_workers && image_ != order.ver", ".moves = to_workers", "a version that is sent again moves the image"),
     (IMAGE, "known->second == std::pair{*what, order.epoch};", "known->second.first == *what;", "who had it under an older plan builds on it"),
     (IMAGE, "known->second == std::pair{*what, order.epoch};", "known->second.second == order.epoch;", "who had any version builds on the last"),
-    (IMAGE, "out.exact = std::ranges::none_of", "out.exact = !std::ranges::all_of", "one who cannot build on it makes it whole for all"),
+    (IMAGE, "&& std::ranges::none_of", "&& !std::ranges::all_of", "one who cannot build on it makes it whole for all"),
     (IMAGE, "      base_ = out.exact ? std::nullopt : image_;", "      base_ = image_;", "an exact image has a base"),
     (IMAGE, "      image_ = order.ver;\n", "", "the image stays what it was"),
     (IMAGE, "      if (who == evaluator)\n        continue;\n", "", "the evaluator is given an image"),

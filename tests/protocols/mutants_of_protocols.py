@@ -197,6 +197,11 @@ MUTANTS = [
     ("admm_task.hpp", "if (std::exchange(fresh_, false))", "if (true)", "x begins at z in every round"),
     ("admm_task.hpp", "plan_.rank_of(open_.id.worker)", "open_.id.worker.value", "its slice is its id, not its rank"),
     ("admm_task.hpp", "    position_ = plan_.after(position_);\n", "", "every local step has the same batch"),
+    ("admm_task.hpp", "void has_replica() override { fresh_ = false; }", "void has_replica() override {}", "who goes on begins again at z"),
+    ("params_worker.cpp", "      task_->has_replica();\n", "      (void)has_replica_;\n", "a task does not hear that its replica is there"),
+    ("params_worker.cpp", "if (std::exchange(has_replica_, false))", "if (has_replica_)", "every later task has the replica, too"),
+    ("admm.cpp", "    worker.sent = worker.position;\n", "", "where a worker was sent z is not kept"),
+    ("lead.cpp", "{.position = known.sent, .sent = known.sent}", "{.position = known.position, .sent = known.sent}", "who goes on leaves out what it had not pushed"),
 
     ("automatic.cpp", "window = 16;", "window = 17;", "a longer memory"),
     ("automatic.cpp", "rounds_to_decide = 2;", "rounds_to_decide = 1;", "decides at once"),

@@ -208,9 +208,11 @@ TEST(StateBytes, CarryEveryKindOfRule) {
                            .live = {{{{0}, {2}}, {{9}, 8, true}}},
                            .open = {{some_push().id, some_push()}},
                            .made = {10},
-                           .samples = 11},
-      admm_state{
-          .plan = in_force, .members = {{{{0}, {2}}, {some_push(), false, true, true, true, 3, 4}}, {{{3}, {}}, {}}}, .z = {5}},
+                           .samples = 11,
+                           .position = 12},
+      admm_state{.plan = in_force,
+                 .members = {{{{0}, {2}}, {some_push(), false, true, true, true, 3, 4, 5}}, {{{3}, {}}, {}}},
+                 .z = {5}},
       added_rule_state{.memory = {1, 2}}};
   for (const rule_state& kind : kinds) {
     lead_state state;

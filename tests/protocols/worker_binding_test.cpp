@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,6 +50,7 @@ struct world_of_words {
   std::vector<std::string> anchors, pushed, complaints;
   std::vector<std::uint32_t> plans_of_steps;
   std::vector<std::uint64_t> saved;
+  std::vector<std::string> wholes;
   std::vector<operands<tensor>> mixed, summed;
   std::vector<std::string> again; ///< pushes
   bool way_is_free = true;
@@ -67,6 +69,9 @@ struct world_of_words {
   std::optional<tensor> join(const peer_message&, const std::string& whole) { return whole; }
   void adopt(version, const tensor& anchor) { anchors.push_back(anchor); }
   void save(version marked) { saved.push_back(marked.value); }
+  void save_all(version ver, const worker_course& course, const plan& newest) {
+    wholes.push_back(fmt::format("{} at {} under plan {}", ver.value, course.position, newest.epoch.value));
+  }
   void begin(const compute&, const plan& with, const local_step*) { plans_of_steps.push_back(with.epoch.value); }
   void mix(const operands<tensor>& terms) { mixed.push_back(terms); }
   void dual(double) {}
@@ -118,6 +123,19 @@ protected:
     plan_with(subject->newest()->epoch.value + 1, 1);
   }
 };
+
+TEST_F(WorkerBinding, WhereAllHaveTheSameOneSavesThatToo) {
+  subject = bound(true);
+  plan_with(2, 1);
+  perform({save_replica{v(5), false, {.position = 40}}});
+  EXPECT_EQ(world.saved, std::vector<std::uint64_t>{5});
+  EXPECT_TRUE(world.wholes.empty());
+  perform({save_replica{v(7), true, {.position = 60}}});
+  EXPECT_EQ(world.saved, (std::vector<std::uint64_t>{5, 7}));
+  EXPECT_EQ(world.wholes, std::vector<std::string>{"7 at 60 under plan 4"});
+  subject->on(keep_order{v(7)});
+  EXPECT_EQ(world.saved.size(), 2U) << "that is done";
+}
 
 TEST_F(WorkerBinding, WhatItKeepsIsSavedOnceForEachMarkedVersionAndBeforeItGoesOn) {
   plan_with(2, 1);

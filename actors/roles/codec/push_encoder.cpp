@@ -178,10 +178,9 @@ named_buffers push_encoder::kept() const {
 }
 
 void push_encoder::resume(const saved_state& from) {
-  for (const auto& [name, block] : from.blocks)
-    for (const auto& [own, memory] : {std::pair{residual_name, &residual_}, {velocity_name, &velocity_}})
-      if (name == own && !memory->now.empty())
-        std::ranges::copy(block.span<const float>(), memory->now.begin());
+  for (const auto& [name, memory] : {std::pair{residual_name, &residual_}, {velocity_name, &velocity_}})
+    if (const auto* block = from.find(name); block != nullptr && !memory->now.empty())
+      std::ranges::copy(block->span<const float>(), memory->now.begin());
 }
 
 kernels::buffer push_encoder::decoded() const {

@@ -22,6 +22,7 @@ namespace troupe::actors {
 void checkpoints::begin(protocols::version ver, protocols::nanoseconds now, const node_prepared& loaded) {
   const auto protocol = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
   per_push_ = protocol->per_push;
+  reduces_ = static_cast<bool>(protocol->reduces);
   workers_write_ = workers_keep_state(setup_.what, *protocol);
   floats_ = static_cast<std::uint64_t>(loaded.floats);
   for (const auto& each : loaded.parameters)
@@ -88,9 +89,18 @@ caf::result<std::string> checkpoints::asked() {
   return requests_.back().promise;
 }
 
+/// Where all workers take the same steps: of the newest plan.
+std::optional<protocols::member> checkpoints::writer() const {
+  const auto& workers = machine_->current().workers;
+  return reduces_ && !workers.empty() ? std::optional{workers.front()} : std::nullopt;
+}
+
 void checkpoints::order(protocols::version at) {
+  if (reduces_) // who has saved this version, or a later one, has heard of it
+    at = std::max(at, next(std::max(step_, newest_.value_or(step_))));
   ordered_ = at;
-  if (!per_push_)
+  writer_ = writer();
+  if (!per_push_ && !reduces_)
     return self_->send(setup_.nodes[places_.holders[0].node].actor, protocols::checkpoint_order{at});
   for (const auto& node : setup_.nodes)
     self_->send(node.actor, protocols::checkpoint_order{at});
@@ -101,6 +111,7 @@ checkpoints::unfinished& checkpoints::open(protocols::version ver) {
   if (!fresh)
     return known->second;
   known->second.decided = decided_.first == ver ? std::move(decided_.second) : wire::encode_state(machine_->state());
+  known->second.heard = now_;
   if (workers_write_) {
     known->second.asked = machine_->current().workers;
     for (const auto& node : setup_.nodes)
@@ -140,6 +151,10 @@ void checkpoints::shard_lost(std::uint32_t shard) {
 void checkpoints::plan_changed() {
   for (auto& [ver, its] : open_)
     std::erase_if(its.asked, [this](protocols::member who) { return !machine_->current().has(who); });
+  if (const auto now = writer(); now && writer_ && now != writer_) {
+    writer_ = now;
+    shard_lost(0);
+  }
   finish_complete();
 }
 
@@ -177,7 +192,7 @@ void checkpoints::write_manifest_of(protocols::version ver) {
     if (!saved.lead.empty()) {
       what.lead = std::move(saved.lead);
       what.samples = saved.samples;
-      what.training_ns = saved.trained;
+      what.training_ns = reduces_ ? its.heard : saved.trained;
     }
   }
   for (const protocols::member& who : its.asked)

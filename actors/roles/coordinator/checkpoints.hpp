@@ -21,7 +21,8 @@ namespace troupe::actors {
 /// A checkpoint is ordered for a version; each shard writes its file of that version, and so does each worker that keeps
 /// something between rounds; then a manifest is written on a thread of its own, and of this run's checkpoints the oldest beyond
 /// `keep` is removed. One is ordered at a time; a hold may add another. One that is whole after a newer one is removed. A failure
-/// costs that checkpoint and a line. Where each shard applies pushes alone, an order is for the version that it has.
+/// costs that checkpoint and a line. Where each shard applies pushes alone, an order is for the version that it has. Where all
+/// workers take the same steps, the plan's first worker writes the shard's file.
 ///
 /// Part of the coordinator, and used on its thread alone.
 class checkpoints {
@@ -62,6 +63,7 @@ private:
     std::map<protocols::member, file_saved> workers;
     std::vector<protocols::member> asked; ///< workers that keep something
     std::vector<std::uint64_t> decided;   ///< the machine's state when it heard of the version, encoded
+    protocols::nanoseconds heard = 0;     ///< when it did
     bool written = false;                 ///< all but the manifest
   };
 
@@ -71,6 +73,7 @@ private:
   unfinished& open(protocols::version ver);
   void finish_complete();
   void order(protocols::version at);
+  std::optional<protocols::member> writer() const;
   void order_next();
   void write_manifest_of(protocols::version ver);
 
@@ -83,10 +86,12 @@ private:
   std::map<std::string, std::string> data_; ///< SHA-256, by path, of the files that the job reads
   const std::unique_ptr<protocols::coordinator>& machine_;
   bool per_push_ = false;      ///< the protocol is
+  bool reduces_ = false;       ///< likewise: its plan's first worker writes what all have alike
   bool workers_write_ = false; ///< what they keep between rounds
   std::map<protocols::version, unfinished> open_;
   std::optional<protocols::version> ordered_; ///< has not begun to be written
   bool at_once_ = false;                      ///< that is one for the next version
+  std::optional<protocols::member> writer_;   ///< when it was ordered
   std::optional<protocols::version> newest_;  ///< with a manifest
   struct request {
     protocols::version since; ///< the newest when it came

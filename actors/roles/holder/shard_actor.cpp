@@ -40,7 +40,8 @@ protocols::holder_binding<shard_state> shard_state::bind(shard_state& self, cons
 shard_state::shard_state(measured_pointer<shard_control> self, shard_setup setup)
     : self_(self), setup_(std::move(setup)), core_(setup_.receive_buffers, setup_.queue), bound_(bind(*this, setup_)),
       step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size, setup_.ranges),
-      copies_(setup_.queue, setup_.range, setup_.partitions, setup_.catches_up), activity_(self->doing), clock_(setup_.wall),
+      copies_(setup_.queue, setup_.range, setup_.partitions, setup_.catches_up), activity_(self->doing),
+      clock_(setup_.wall, setup_.start.trained),
       timers_(clock_,
               [this](protocols::timer_id timer, protocols::nanoseconds delay) {
                 self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
@@ -367,7 +368,7 @@ void shard_state::apply(const protocols::close& round, const protocols::operands
   }
   if (!order.to.empty() && !at_once)
     next.then_send.push_back(order);
-  if (round.checkpoint && !is_backup())
+  if (round.checkpoint && !is_backup() && !setup_.counts_alone)
     next.snapshots.push_back(snapshot_of(round.ver, next.parameters));
   newest_ = next.parameters;
   enqueue_done(std::move(next), std::move(span));

@@ -3,12 +3,15 @@
 #include "actors/roles/holder/shard_step.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "actors/roles/gradient_norm.hpp"
 
 namespace troupe::actors {
 
 namespace {
+
+constexpr const char* outer_prefix = "outer.";
 
 /// A step on differences takes them as they are.
 std::vector<update_range> unscaled(std::vector<update_range> ranges) {
@@ -78,7 +81,7 @@ void shard_step::take(const std::vector<double>& memory) {
 named_buffers shard_step::outer_buffers() const {
   auto out = outer_ ? outer_->buffers() : named_buffers{};
   for (auto& [name, buffer] : out)
-    name = "outer." + name;
+    name = outer_prefix + name;
   return out;
 }
 
@@ -93,7 +96,8 @@ named_buffers shard_step::buffers() const {
 
 /// The state of a step on differences waits for the first of these, which says how they are taken.
 void shard_step::resume(const saved_state& from) {
-  from_ = from;
+  std::ranges::copy_if(from.blocks, std::back_inserter(from_.blocks),
+                       [](const auto& each) { return each.first.starts_with(outer_prefix); });
   const auto kept = [&from](const char* name) {
     return std::ranges::count(from.blocks, name, [](const auto& each) { return each.first; }) > 0;
   };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "actors/roles/assembler.hpp"
+#include "actors/roles/holder/role_snapshot.hpp"
 #include "actors/roles/holder/shard_step.hpp"
 #include "kernels/backend.hpp"
 #include "protocols/binding/operand.hpp"
@@ -25,6 +26,10 @@ public:
   common_replica(std::shared_ptr<kernels::backend> queue, const optimizer_spec& spec, std::int64_t floats, std::int64_t data_size,
                  std::vector<update_range> ranges, const protocols::step_rule& steps_by = {});
 
+  /// It goes on with the optimizer of another one. To be called before the first step.
+  void resume(const saved_state& from) { step_.resume(from); }
+  /// All that a shard would save. Not before it has begun.
+  role_snapshot saved(file_saved about) const;
   void begin(kernels::buffer parameters) { parameters_ = std::move(parameters); }
   const kernels::buffer& parameters() const { return parameters_; } ///< none before it has begun
   /// Where these segments are in a flat array.

@@ -16,7 +16,7 @@ compute_state::compute_state(measured_pointer<device_compute_actor> self, comput
       replica_(*queue_, setup.local_optimizer, floats_, &held_, update_ranges(setup.net->layout(), {0, floats_})),
       clip_norm_(setup.local_optimizer.clip_norm), clips_pushes_(setup.clips_pushes),
       gradient_blocks_([queue = queue_](std::size_t bytes) { return queue->allocate(bytes); }),
-      kept_{setup.worker, setup.life, std::move(setup.checkpoints), std::move(setup.saved), {}} {
+      kept_{setup.worker, setup.life, setup.keeps_replica, std::move(setup.checkpoints), std::move(setup.saved), {}} {
   replica_.resume(setup.start);
   end_with_reason(*self, std::string{queue_->name()});
   const bool device = !queue_->on_host();
@@ -105,6 +105,8 @@ void compute_state::keep(const keep_request& msg) {
       file_saved{.of_worker = true, .index = kept_.worker, .incarnation = kept_.life, .ver = msg.ver}, flat_range{0, floats_},
       *queue_);
   out->copy(replica_.momentum());
+  if (kept_.whole)
+    out->copy(replica_.itself());
   for (const auto& [name, block] : msg.of_worker)
     out->add(name, block);
   out->number("optimizer.steps", replica_.momentum_steps());

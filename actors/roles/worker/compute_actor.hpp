@@ -28,7 +28,8 @@ struct compute_setup {
   bool clips_pushes = false;   ///< a gradient that is pushed is clipped by its own norm, as one of an own step is
   /// How many gradient bytes a device completes before it pauses to report them: one partition.
   std::int64_t report_bytes = 1 << 20;
-  saved_state start = {};                            ///< of the replica's momentum
+  saved_state start = {};                            ///< of the replica
+  bool keeps_replica = false;                        ///< itself, besides its momentum, for checkpoints
   std::uint32_t worker = 0, life = 0;                ///< whose replica it is: an incarnation
   std::string checkpoints = {};                      ///< the folder
   std::function<void(const file_saved&)> saved = {}; ///< thread-safe
@@ -95,6 +96,7 @@ private:
   std::deque<pending_sum> sums_;
   struct {
     std::uint32_t worker, life;
+    bool whole; ///< the replica itself
     std::string dir;
     std::function<void(const file_saved&)> saved;
     std::deque<std::shared_ptr<role_snapshot>> copying;

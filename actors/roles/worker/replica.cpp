@@ -2,6 +2,7 @@
 // Arithmetic on a worker's own parameters.
 #include "actors/roles/worker/replica.hpp"
 
+#include "actors/checkpoint/names.hpp"
 #include "actors/roles/gradient_norm.hpp"
 
 namespace troupe::actors {
@@ -128,7 +129,21 @@ void replica::forget_momentum() {
   replace(velocity_, {});
 }
 
+named_buffers replica::itself() const {
+  named_buffers out;
+  for (const auto& [name, block] : {std::pair{replica_name, &own_}, {dual_name, &dual_}})
+    if (*block)
+      out.emplace_back(name, *block);
+  return out;
+}
+
 void replica::resume(const saved_state& from) {
+  for (const auto& [name, block] : {std::pair{replica_name, &own_}, {dual_name, &dual_}})
+    if (const auto* values = from.find(name)) {
+      *block = fresh();
+      queue_.copy_from_host(block->data(), values->data(), values->bytes());
+      keep(*values);
+    }
   if (from.optimizer_steps == 0)
     return;
   optimizer_.emplace(spec_, queue_, count_, ranges_);

@@ -57,7 +57,9 @@ public:
   /// The optimizer's state by name, of `momentum_steps` steps; none before the first step. Steps write the buffers.
   named_buffers momentum() const { return optimizer_ ? optimizer_->buffers() : named_buffers{}; }
   std::int64_t momentum_steps() const { return optimizer_ ? optimizer_->steps() : 0; }
-  /// It goes on with the momentum of another one. To be called before the first step.
+  /// Its parameters and dual variable, as far as there are some: "replica", "dual". Nobody writes the buffers.
+  named_buffers itself() const;
+  /// It goes on with the momentum of another one, and with what else there is of it. To be called before the first step.
   void resume(const saved_state& from);
 
 private:

@@ -72,6 +72,7 @@ worker_actor::behavior_type worker_state::make_behavior() {
         moved_.insert(msg.shard);
         bound_.on(msg);
       },
+      [this](const protocols::checkpoint_order& msg) { bound_.on(msg); },
       [this](const protocols::keep_order& msg) { bound_.on(msg); },
       [this](const protocols::fetch_order& msg) { bound_.on(msg); },
       [this](const protocols::hold_order& msg) { bound_.on(msg); },
@@ -151,6 +152,12 @@ void worker_state::adopt(protocols::version ver, const tensor& parameters) {
 void worker_state::save(protocols::version ver) {
   if (setup_.saves)
     self_->send(setup_.compute, keep_request{ver, setup_.encoder ? setup_.encoder->kept() : named_buffers{}});
+}
+
+void worker_state::save_all(protocols::version ver, const protocols::worker_course& course, const protocols::plan& plan) {
+  auto out = std::make_shared<role_snapshot>(setup_.common->saved({.ver = ver}));
+  out->add(protocols::at_rest(plan, ver, course), clock_.now());
+  write_behind(self_->home_system(), std::move(out), setup_.checkpoints, setup_.saved);
 }
 
 slice worker_state::slice_at(std::uint64_t position, const protocols::compute& like, std::uint32_t index) const {

@@ -50,6 +50,8 @@ struct worker_setup {
   std::shared_ptr<peer_assembler> from_peers;        ///< likewise replicas of other workers
   std::shared_ptr<push_encoder> encoder;             ///< none: pushes travel as they are
   std::shared_ptr<decoded_parameters> decoder;       ///< none: so do parameters
+  std::string checkpoints = {};                      ///< the folder, of who saves what all have alike
+  std::function<void(const file_saved&)> saved = {}; ///< likewise; thread-safe
   std::shared_ptr<protocols::worker> machine;
   compute_actor compute;
   loader_actor loader;
@@ -114,6 +116,7 @@ public:
   std::optional<tensor> join(const protocols::peer_message& head, const piece<Payload>& part);
   void adopt(protocols::version ver, const tensor& parameters);
   void save(protocols::version ver);
+  void save_all(protocols::version ver, const protocols::worker_course& course, const protocols::plan& plan);
   void begin(const protocols::compute& request, const protocols::plan& plan, const protocols::local_step* own);
   void mix(protocols::operands<tensor> terms) { self_->send(setup_.compute, mix_request{std::move(terms)}); }
   void dual(double rho) { self_->send(setup_.compute, dual_request{anchor_, rho}); }

@@ -110,7 +110,7 @@ bool job_start::writes_checkpoints(std::uint32_t node) const {
   if (!setup_.what.checkpoint.enabled())
     return false;
   const auto protocol = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
-  const bool workers_write = protocol && workers_keep_state(setup_.what, *protocol);
+  const bool workers_write = protocol && (protocol->reduces || workers_keep_state(setup_.what, *protocol));
   return places_.holds_parameters(node) || (workers_write && places_.has_workers(node));
 }
 
