@@ -70,6 +70,8 @@ worker_setup working(const job& what, const protocols::protocol& runs, protocols
   out.machine->model_is(static_cast<std::uint64_t>(floats) * sizeof(float));
   out.keeps_push = what.cluster.replicas > 1;
   out.overlaps = what.exchange.overlap;
+  out.receive_buffers = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);
+  out.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
   if (what.codec.encodes_pushes())
     out.encoder = std::make_shared<push_encoder>(what, self.worker, floats, allocate);
   if (what.codec.encodes_params())
@@ -110,6 +112,13 @@ auto targets_of(const job& what, protocols::worker_id worker, const std::vector<
     }
     return out;
   };
+}
+
+void aim(worker_setup& at, const job& what, const std::vector<flat_range>& shards) {
+  auto targets = targets_of(what, at.self, shards);
+  at.targets = targets({});
+  if (!protocols::is_flat(what.shape()))
+    at.targets_without = std::move(targets);
 }
 
 /// Of a backup that comes later: as of those of its shard that were there from the beginning.
@@ -240,6 +249,27 @@ compute_setup computing(const job& what, const protocols::protocol& runs, const 
   return out;
 }
 
+/// A worker of a job that goes on from a checkpoint has what it kept, as far as there is something.
+void resume(worker_setup& worker, compute_setup& computes, const first_parameters& from, std::int64_t floats,
+            const push_encoder::allocate_fn& allocate) {
+  computes.start = from.of_worker(worker.self.value, allocate);
+  if (worker.encoder)
+    worker.encoder->resume(computes.start);
+  if (worker.common)
+    worker.common->resume(from.of_shard({0, floats}, allocate));
+  worker.machine->goes_on(from.lead().samples_applied, is_finite(computes.start.find(replica_name)));
+}
+
+/// How a worker writes what all have alike.
+auto saving(std::shared_ptr<const common_replica> common, caf::actor_system& system, std::string dir,
+            std::function<void(const file_saved&)> tell) {
+  return [=, &system](protocols::version ver, const protocols::lead_state& from) {
+    auto out = std::make_shared<role_snapshot>(common->saved(ver));
+    out->add(from, 0); // the coordinator knows the time
+    write_behind(system, std::move(out), dir, tell);
+  };
+}
+
 } // namespace
 
 void node_job::spawn_roles() {
@@ -362,27 +392,15 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
   auto setup = working(job_, protocol_, {id, protocols::incarnation{incarnation}}, loaded_.data.train->size(), floats, allocate);
   setup.net = net_;
-  auto targets = targets_of(job_, id, shard_ranges_);
-  setup.targets = targets({});
-  if (!protocols::is_flat(job_.shape()))
-    setup.targets_without = std::move(targets);
-  setup.receive_buffers = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);
-  setup.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
+  aim(setup, job_, shard_ranges_);
   setup.meter = meter_;
   setup.trace = trace_;
   setup.common = common_of(job_, protocol_, net_->layout(), setup.data_size, [&] { return open_queue("cpu", index); });
-  setup.checkpoints = job_.checkpoint.dir;
-  setup.saved = for_coordinator();
+  if (setup.common)
+    setup.save_common = saving(setup.common, self_->home_system(), job_.checkpoint.dir, for_coordinator());
   auto computes = computing(job_, protocol_, queue, net_, index, incarnation);
-  if (incarnation == 0) { // a later life begins without what this one kept, as in a job without checkpoints
-    const auto source = first_of(job_, *net_);
-    computes.start = source.of_worker(index, allocate);
-    if (setup.encoder)
-      setup.encoder->resume(computes.start);
-    if (setup.common)
-      setup.common->resume(source.of_shard({0, floats}, allocate));
-    setup.machine->goes_on(source.lead().samples_applied, is_finite(computes.start.find(replica_name)));
-  }
+  if (incarnation == 0) // a later life begins without what this one kept, as in a job without checkpoints
+    resume(setup, computes, first_of(job_, *net_), floats, allocate);
   computes.saved = for_coordinator();
   auto compute = for_role(name, device, [&] { return self_->spawn<compute_impl, caf::detached>(std::move(computes)); });
   setup.compute = compute;

@@ -272,11 +272,9 @@ TEST(ParametersImage, OneThatGoesOnMovesAsTheUnbrokenOne) {
   for (const std::string form : forms) {
     std::mt19937 dice(3);
     auto unbroken = shard_of(form), resumed = shard_of(form);
-    EXPECT_FALSE(unbroken.image_version());
     for (std::uint64_t ver = 0; ver < 5; ++ver)
       unbroken.on(order_of(ver, {{0}, {1}}), block_of(drawn(dice, 1)));
-    EXPECT_EQ(unbroken.image_version(), version{4});
-    resumed.resume(*unbroken.image_version(), unbroken.image());
+    resumed.resume(saved_state{.image = unbroken.image(), .image_ver = {4}});
     worker fresh(form);
     for (std::uint64_t ver = 5; ver < 8; ++ver) {
       const auto now = block_of(drawn(dice, 1));
@@ -292,12 +290,10 @@ TEST(ParametersImage, OneThatGoesOnMovesAsTheUnbrokenOne) {
 }
 
 /// What has changed is the version itself, of which a checkpoint has every bit.
-TEST(ParametersImage, VersionsThemselvesAreNotSavedTwice) {
+TEST(ParametersImage, WhoseImageIsTheVersionGoesOnFromThat) {
   std::mt19937 dice(4);
   auto shard = shard_of("changed");
-  shard.on(order_of(1, {{0}}), block_of(drawn(dice, 1)));
-  EXPECT_FALSE(shard.image_version());
-  shard.resume({1}, block_of(drawn(dice, 1))); // of a run with another codec
+  shard.resume(saved_state{.image = block_of(drawn(dice, 1)), .image_ver = {1}}); // of a run with another codec
   const auto now = block_of(drawn(dice, 1));
   auto sendings = shard.on(order_of(2, {{1}}), now);
   ASSERT_EQ(sendings.size(), 1U);

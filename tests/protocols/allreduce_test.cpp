@@ -218,7 +218,8 @@ TEST(Allreduce, TheFirstOfThePlanWritesWhatAllHave) {
   second.on(checkpoint_order{v(1)});
   second.on(done(1, 100));
   second.on(chunk(0, 1, 0, {1, 2, 2}, 101));
-  EXPECT_FALSE(only<save_replica>(second.on(chunk(0, 1, 1, {0, 1, 2}, 102, {20, 10}))).writes);
+  const auto out = second.on(chunk(0, 1, 1, {0, 1, 2}, 102, {20, 10, true, 0, true}));
+  EXPECT_EQ(only<save_replica>(out), (save_replica{v(1), false, {.position = 20, .samples = 20}}));
 }
 
 TEST(Allreduce, WhereItStopsItSavesIfTheCoordinatorSaysSo) {

@@ -190,7 +190,7 @@ public:
     for (std::uint32_t rank = 0; rank < ranks_; ++rank)
       perform(rank, members_[rank].on(abandon{}));
   }
-  static facts own(std::uint32_t rank) { return {rank + 1, 0.1 * rank, rank != 5}; }
+  static facts own(std::uint32_t rank) { return {rank + 1, 0.1 * rank, rank != 5, 0, rank == 3}; }
 
   const std::vector<reduction>& members() const { return members_; }
   const std::vector<std::vector<std::string>>& place() const { return place_; }
@@ -268,6 +268,7 @@ TEST_P(ReductionSchedules, EveryRankHasTheSameSumsAndFactsAndNoTensorIsLeft) {
       EXPECT_EQ(all.done().at(0).samples, std::int64_t{ranks} * (ranks + 1) / 2);
       EXPECT_NEAR(all.done().at(0).loss, 0.05 * ranks * (ranks - 1), 1e-9);
       EXPECT_EQ(all.done().at(0).finite, ranks <= 5);
+      EXPECT_EQ(all.done().at(0).saves, ranks > 3);
     }
   }
 }

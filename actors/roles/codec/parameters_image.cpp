@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/checkpoint/names.hpp"
 #include "actors/roles/device.hpp"
 #include "kernels/codec.hpp"
 #include "kernels/sparse.hpp"
@@ -52,15 +53,18 @@ std::vector<encoded_parameters::sending> encoded_parameters::on(const protocols:
   return out;
 }
 
-std::optional<protocols::version> encoded_parameters::image_version() const {
-  return kernels::is_sparse(form_) ? std::nullopt : course_.image();
+void encoded_parameters::save_to(role_snapshot& part) const {
+  if (const auto ver = course_.image(); ver && !kernels::is_sparse(form_)) {
+    part.add(image_name, image_);
+    part.number(image_version_name, static_cast<std::int64_t>(ver->value));
+  }
 }
 
-void encoded_parameters::resume(protocols::version ver, kernels::buffer image) {
-  if (kernels::is_sparse(form_))
+void encoded_parameters::resume(const saved_state& from) {
+  if (!from.image || kernels::is_sparse(form_))
     return;
-  image_ = std::move(image);
-  course_.resume(ver);
+  image_ = from.image;
+  course_.resume(from.image_ver);
 }
 
 bool encoded_parameters::move(protocols::version ver, const kernels::buffer& parameters, bool exact) {

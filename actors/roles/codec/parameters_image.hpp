@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "actors/checkpoint/saved_state.hpp"
 #include "actors/roles/codec/parameters_out.hpp"
+#include "actors/roles/holder/role_snapshot.hpp"
 #include "kernels/buffer.hpp"
 #include "kernels/form.hpp"
 #include "protocols/binding/image_course.hpp"
@@ -41,10 +43,10 @@ public:
   /// What is sent at an order, of these parameters; nothing to the evaluator.
   std::vector<sending> on(const protocols::send_order& order, const kernels::buffer& parameters, protocols::version marked = {});
   const kernels::buffer& image() const { return image_; }
-  /// Of which version the image is; none: there is none, or it is a version itself, which needs not be saved apart.
-  std::optional<protocols::version> image_version() const;
-  /// It goes on with the image of a checkpoint. To be called before the first order; an image of versions themselves is left out.
-  void resume(protocols::version ver, kernels::buffer image);
+  /// Adds the image to a shard's part of a checkpoint, and of which version it is, unless it is a version itself.
+  void save_to(role_snapshot& part) const;
+  /// It goes on with the image that was saved, if one was. To be called before the first order.
+  void resume(const saved_state& from);
 
 private:
   bool encode(protocols::version ver, const kernels::buffer& parameters);

@@ -2,7 +2,6 @@
 // The shard's handlers: message -> machine -> perform. Only perform touches a tensor or a peer.
 #include "actors/roles/holder/shard_actor.hpp"
 
-#include "actors/checkpoint/names.hpp"
 #include "actors/errors.hpp"
 #include "actors/roles/gradient_norm.hpp"
 #include "actors/roles/holder/shard_waits.hpp"
@@ -58,8 +57,8 @@ void shard_state::begin() {
   bound_.replace(protocols::holder_state{.current = ready_version_, .ordered = ready_version_, .committed = ready_version_});
   if (setup_.catches_up)
     bound_.replace(protocols::holder_state{.joins = protocols::catch_up{.pieces = copies_.pieces()}});
-  if (setup_.codec && setup_.start.image)
-    setup_.codec->resume(setup_.start.image_ver, std::exchange(setup_.start.image, {}));
+  if (setup_.codec)
+    setup_.codec->resume(setup_.start);
   step_.resume(setup_.start);
   newest_ = setup_.queue->allocate(setup_.initial.bytes());
   setup_.queue->copy_from_host(newest_.data(), setup_.initial.data(), newest_.bytes());
@@ -399,11 +398,9 @@ void shard_state::applied(protocols::version ver) {
   ready_version_ = ver;
   pushes_before_ = core_.came.pushes;
   activity_.again("collects");
-  if (const auto image = setup_.codec ? setup_.codec->image_version() : std::nullopt) // before it moves to this version
-    for (const auto& each : done.snapshots) {
-      each->share(image_name, setup_.codec->image());
-      each->number(image_version_name, signed_of(*image));
-    }
+  for (const auto& each : done.snapshots)
+    if (setup_.codec)
+      setup_.codec->save_to(*each); // before the image moves to this version
   for (const auto& order : done.then_send)
     send_all(order);
   core_.forget_sums_before(ver);
@@ -412,11 +409,8 @@ void shard_state::applied(protocols::version ver) {
 }
 
 std::shared_ptr<role_snapshot> shard_state::snapshot_of(protocols::version ver, const kernels::buffer& parameters) {
-  auto out =
-      std::make_shared<role_snapshot>(file_saved{.index = setup_.place.self.value, .ver = ver}, setup_.range, *setup_.queue);
-  out->share("parameters", parameters);
-  out->copy(step_.buffers());
-  out->number("optimizer.steps", step_.steps());
+  const file_saved about{.index = setup_.place.self.value, .ver = ver};
+  auto out = std::make_shared<role_snapshot>(step_.snapshot(about, setup_.range, parameters));
   if (const auto* lead = bound_.decides(); lead && setup_.per_push && bound_.leads_job())
     out->add(protocols::at_rest(lead->state()), clock_.now());
   else if (lead && lead->marked().made == ver)

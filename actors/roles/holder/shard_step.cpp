@@ -94,6 +94,14 @@ named_buffers shard_step::buffers() const {
   return out;
 }
 
+role_snapshot shard_step::snapshot(file_saved about, flat_range range, const kernels::buffer& parameters) const {
+  role_snapshot out(std::move(about), range, queue_);
+  out.share("parameters", parameters);
+  out.copy(buffers());
+  out.number("optimizer.steps", steps());
+  return out;
+}
+
 /// The state of a step on differences waits for the first of these, which says how they are taken.
 void shard_step::resume(const saved_state& from) {
   std::ranges::copy_if(from.blocks, std::back_inserter(from_.blocks),

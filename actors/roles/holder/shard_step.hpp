@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/checkpoint/saved_state.hpp"
+#include "actors/roles/holder/role_snapshot.hpp"
 #include "kernels/backend.hpp"
 #include "protocols/message.hpp"
 #include "tensor/layout.hpp"
@@ -43,6 +44,8 @@ public:
   std::vector<double> memory() const;
   /// It is a copy of the one with this memory, but for what is in its buffers.
   void take(const std::vector<double>& memory);
+  /// What a checkpoint has of a shard: these parameters, of `range`, and all that it needs to take the next step from there.
+  role_snapshot snapshot(file_saved about, flat_range range, const kernels::buffer& parameters) const;
   /// It goes on where another one was. To be called before the first step; what it reads is enqueued.
   void resume(const saved_state& from);
   /// The gradient, clipped, then compensated for its delay since `backup`, in a block of its own. `p`: the parameters now.

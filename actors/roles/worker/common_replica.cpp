@@ -89,14 +89,6 @@ std::int64_t common_replica::state_floats() const {
   return floats_ * static_cast<std::int64_t>(1 + step_.buffers().size()) + memory_floats;
 }
 
-role_snapshot common_replica::saved(file_saved about) const {
-  role_snapshot out(std::move(about), {0, floats_}, *queue_);
-  out.share("parameters", parameters_);
-  out.copy(step_.buffers());
-  out.number("optimizer.steps", step_.steps());
-  return out;
-}
-
 kernels::buffer common_replica::state() const {
   auto out = queue_->allocate_host(bytes_of(state_floats()));
   std::byte* to = out.data();

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "actors/roles/assembler.hpp"
-#include "actors/roles/holder/role_snapshot.hpp"
 #include "actors/roles/holder/shard_step.hpp"
 #include "kernels/backend.hpp"
 #include "protocols/binding/operand.hpp"
@@ -29,7 +28,7 @@ public:
   /// It goes on with the optimizer of another one. To be called before the first step.
   void resume(const saved_state& from) { step_.resume(from); }
   /// All that a shard would save. Not before it has begun.
-  role_snapshot saved(file_saved about) const;
+  role_snapshot saved(protocols::version ver) const { return step_.snapshot({.ver = ver}, {0, floats_}, parameters_); }
   void begin(kernels::buffer parameters) { parameters_ = std::move(parameters); }
   const kernels::buffer& parameters() const { return parameters_; } ///< none before it has begun
   /// Where these segments are in a flat array.

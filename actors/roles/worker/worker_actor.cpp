@@ -13,6 +13,17 @@
 
 namespace troupe::actors {
 
+namespace {
+
+slice slice_at(const worker_setup& of, std::uint64_t position, const protocols::compute& like, std::uint32_t index) {
+  if (of.assignment.by_worker)
+    return step_rows(of.assignment, {position, of.batch, static_cast<int>(like.cuts), static_cast<int>(index)}, of.data_size);
+  auto whole = global_batch(position, static_cast<std::int64_t>(like.batches) * of.batch, of.data_size);
+  return cut(whole, static_cast<int>(like.cuts), static_cast<int>(index));
+}
+
+} // namespace
+
 worker_state::worker_state(measured_pointer<worker_actor> self, worker_setup setup)
     : self_(self), setup_(std::move(setup)), parameters_in_(inbox_of(setup_.receive_buffers)),
       replicas_in_(inbox_of(setup_.from_peers)),
@@ -154,20 +165,6 @@ void worker_state::save(protocols::version ver) {
     self_->send(setup_.compute, keep_request{ver, setup_.encoder ? setup_.encoder->kept() : named_buffers{}});
 }
 
-void worker_state::save_all(protocols::version ver, const protocols::worker_course& course, const protocols::plan& plan) {
-  auto out = std::make_shared<role_snapshot>(setup_.common->saved({.ver = ver}));
-  out->add(protocols::at_rest(plan, ver, course), clock_.now());
-  write_behind(self_->home_system(), std::move(out), setup_.checkpoints, setup_.saved);
-}
-
-slice worker_state::slice_at(std::uint64_t position, const protocols::compute& like, std::uint32_t index) const {
-  if (setup_.assignment.by_worker)
-    return step_rows(setup_.assignment, {position, setup_.batch, static_cast<int>(like.cuts), static_cast<int>(index)},
-                     setup_.data_size);
-  auto whole = global_batch(position, static_cast<std::int64_t>(like.batches) * setup_.batch, setup_.data_size);
-  return cut(whole, static_cast<int>(like.cuts), static_cast<int>(index));
-}
-
 void worker_state::begin(const protocols::compute& request, const protocols::plan& plan, const protocols::local_step* own) {
   step_ = {};
   moved_.clear();
@@ -192,7 +189,7 @@ void worker_state::begin(const protocols::compute& request, const protocols::pla
   step_.begun = clock_.now();
   step_.slots_missing = partitions_.all();
   for (const auto& part : request.parts) {
-    auto rows = slice_at(request.position, request, part.index);
+    auto rows = slice_at(setup_, request.position, request, part.index);
     for (auto begin = rows.begin; begin < rows.end; begin += setup_.batch) {
       auto end = std::min(begin + setup_.batch, rows.end);
       auto share = static_cast<double>(end - begin) / static_cast<double>(rows.size());
@@ -232,7 +229,7 @@ void worker_state::prefetch() {
   const auto& plan = bound_.work();
   if (request.parts.size() != 1 || request.cuts != plan.workers.size())
     return; // slices are given out push by push, or there are several
-  auto rows = slice_at(plan.after(request.position), request, request.parts.front().index);
+  auto rows = slice_at(setup_, plan.after(request.position), request, request.parts.front().index);
   if (rows.size() == 0 || asked_for_)
     return;
   asked_for_ = rows;

@@ -50,8 +50,8 @@ struct worker_setup {
   std::shared_ptr<peer_assembler> from_peers;        ///< likewise replicas of other workers
   std::shared_ptr<push_encoder> encoder;             ///< none: pushes travel as they are
   std::shared_ptr<decoded_parameters> decoder;       ///< none: so do parameters
-  std::string checkpoints = {};                      ///< the folder, of who saves what all have alike
-  std::function<void(const file_saved&)> saved = {}; ///< likewise; thread-safe
+  /// Writes what all workers have alike into a checkpoint of this version; with where the job goes on.
+  std::function<void(protocols::version, const protocols::lead_state&)> save_common = {};
   std::shared_ptr<protocols::worker> machine;
   compute_actor compute;
   loader_actor loader;
@@ -116,7 +116,9 @@ public:
   std::optional<tensor> join(const protocols::peer_message& head, const piece<Payload>& part);
   void adopt(protocols::version ver, const tensor& parameters);
   void save(protocols::version ver);
-  void save_all(protocols::version ver, const protocols::worker_course& course, const protocols::plan& plan);
+  void save_all(protocols::version ver, const protocols::worker_course& course, const protocols::plan& plan) {
+    setup_.save_common(ver, protocols::at_rest(plan, ver, course));
+  }
   void begin(const protocols::compute& request, const protocols::plan& plan, const protocols::local_step* own);
   void mix(protocols::operands<tensor> terms) { self_->send(setup_.compute, mix_request{std::move(terms)}); }
   void dual(double rho) { self_->send(setup_.compute, dual_request{anchor_, rho}); }
@@ -161,7 +163,6 @@ private:
   void send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients, const protocols::push& as);
   template <class Key>
   tensor_inbox<Key> inbox_of(const std::shared_ptr<assembler<Key>>& receive_buffers);
-  slice slice_at(std::uint64_t position, const protocols::compute& like, std::uint32_t index) const;
 
   measured_pointer<worker_actor> self_;
   worker_setup setup_;
