@@ -126,9 +126,9 @@ class Bits(ResumeTest):
                 subprocess.run(["rm", "-r", self.path("kept")], check=True)
 
     def test_where_each_push_is_applied_alone_a_run_goes_on_where_it_was(self):
-        for protocol in ("async", "dc-async", "ssp", "easgd"):
-            with self.subTest(protocol):
-                sets = ["--set", f"protocol.name={protocol}", "--set", "cluster.shards=2", "--set", "checkpoint.every_steps=20"]
+        for protocol, *more in (("async",), ("dc-async",), ("ssp",), ("easgd",), ("async", "--set", "codec.push=onebit")):
+            with self.subTest(protocol, more=more):
+                sets = ["--set", f"protocol.name={protocol}", "--set", "cluster.shards=2", "--set", "checkpoint.every_steps=20", *more]
                 self.kill_after(40, *sets, "--set", "stop.steps=100000")
                 first = self.steps()[-1]  # or the one before it, where this one is torn
                 steps = first + 160
