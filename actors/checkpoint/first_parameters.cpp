@@ -58,14 +58,14 @@ saved_state first_parameters::of_shard(flat_range range, const std::function<ker
   saved_state out{.ver = ver(),
                   .optimizer_steps = static_cast<std::int64_t>(read_number(folder, from_, "optimizer.steps")),
                   .trained = from_.training_ns};
-  for (const char* name : {"velocity", "second", "outer.velocity", "mean_square"}) {
+  const auto read = [&](const char* name) {
     auto values = allocate(bytes_of(range.size()));
-    if (read_block(folder, from_, name, range, values.as<float>()))
+    return read_block(folder, from_, name, range, values.as<float>()) ? values : kernels::buffer{};
+  };
+  for (const char* name : {"velocity", "second", "outer.velocity", "mean_square"})
+    if (auto values = read(name))
       out.blocks.emplace_back(name, std::move(values));
-  }
-  auto image = allocate(bytes_of(range.size()));
-  if (read_block(folder, from_, image_name, range, image.as<float>()))
-    out.image = std::move(image);
+  out.image = read(image_name);
   out.image_ver = {read_number(folder, from_, image_version_name)};
   return out;
 }

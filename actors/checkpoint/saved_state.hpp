@@ -35,9 +35,8 @@ struct saved_state {
 /// Enqueues the copies to buffers of the same names; one that was not saved stays as it is.
 inline void restore(const saved_state& from, kernels::backend& queue, const named_buffers& to) {
   for (const auto& [name, buffer] : to)
-    for (const auto& [kept, values] : from.blocks)
-      if (kept == name)
-        queue.copy_from_host(buffer.data(), values.data(), buffer.bytes());
+    if (const auto* values = from.find(name))
+      queue.copy_from_host(buffer.data(), values->data(), buffer.bytes());
 }
 
 } // namespace troupe::actors

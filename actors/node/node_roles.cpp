@@ -3,7 +3,6 @@
 #include "actors/node/node_job.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -19,6 +18,7 @@
 #include "actors/roles/holder/shard_actor.hpp"
 #include "actors/roles/worker/compute_actor.hpp"
 #include "actors/roles/worker/loader_actor.hpp"
+#include "kernels/codec.hpp"
 #include "tensor/foreign.hpp"
 
 namespace troupe::actors {
@@ -114,6 +114,7 @@ auto targets_of(const job& what, protocols::worker_id worker, const std::vector<
   };
 }
 
+/// Whom it pushes to.
 void aim(worker_setup& at, const job& what, const std::vector<flat_range>& shards) {
   auto targets = targets_of(what, at.self, shards);
   at.targets = targets({});
@@ -226,11 +227,6 @@ proxy_target far(const job& what, const std::shared_ptr<net::lane_hub>& hub, std
   return {hub, net::node_id{node}, what.exchange.partition_bytes(), what.exchange.order == "layers"};
 }
 
-/// Whether there is one, and it has not diverged.
-bool is_finite(const kernels::buffer* replica) {
-  return replica != nullptr && std::ranges::all_of(replica->span<const float>(), [](float x) { return std::isfinite(x); });
-}
-
 first_parameters first_of(const job& what, const model& net) {
   const auto& by = net.computed_by();
   return {what, net.layout(), by ? by->initial() : std::span<const float>{}};
@@ -257,7 +253,8 @@ void resume(worker_setup& worker, compute_setup& computes, const first_parameter
     worker.encoder->resume(computes.start);
   if (worker.common)
     worker.common->resume(from.of_shard({0, floats}, allocate));
-  worker.machine->goes_on(from.lead().samples_applied, is_finite(computes.start.find(replica_name)));
+  const auto* replica = computes.start.find(replica_name); // one that has diverged is of no use
+  worker.machine->goes_on(from.lead().samples_applied, replica != nullptr && kernels::every_finite(replica->span<const float>()));
 }
 
 /// How a worker writes what all have alike.

@@ -109,14 +109,17 @@ class Undisturbed(ReplayTest):
         self.assertEqual(end["end"], 60)
 
     def test_a_run_that_went_on_from_a_checkpoint(self):
-        kept = ["--set", f"checkpoint.dir={self.path('kept')}", "--set", "checkpoint.every_steps=20", "--set", "codec.push=onebit"]
-        self.recorded(*kept, "--set", "stop.steps=40")
-        result = self.recorded(*kept, "--resume", self.path("kept/step-40"))
-        self.assertEqual(self.lines()[0]["version"], 40)
-        _, said = self.replay(*kept, code=2)
-        self.assertIn("went on from step 40; name that checkpoint with --resume", said)
-        found, _ = self.replay(*kept, "--resume", self.path("kept/step-40"))
-        self.assertEqual((found["weights_digest"], found["version"]), (result["weights_digest"], 60))
+        for number, sets in enumerate((ADAMW, ["--set", "codec.push=onebit"])):
+            with self.subTest(sets=sets):
+                folder = self.path(f"kept{number}")
+                kept = ["--set", f"checkpoint.dir={folder}", "--set", "checkpoint.every_steps=20", *sets]
+                self.recorded(*kept, "--set", "stop.steps=40")
+                result = self.recorded(*kept, "--resume", f"{folder}/step-40")
+                self.assertEqual(self.lines()[0]["version"], 40)
+                _, said = self.replay(*kept, code=2)
+                self.assertIn("went on from step 40; name that checkpoint with --resume", said)
+                found, _ = self.replay(*kept, "--resume", f"{folder}/step-40")
+                self.assertEqual((found["weights_digest"], found["version"]), (result["weights_digest"], 60))
 
     def test_an_interrupted_run_replays_to_its_newest_weights(self):
         run = self.start("--rounds", self.rounds, "--json", "--set", "inject.step_ms=5",

@@ -106,10 +106,7 @@ role_snapshot shard_step::snapshot(file_saved about, flat_range range, const ker
 void shard_step::resume(const saved_state& from) {
   std::ranges::copy_if(from.blocks, std::back_inserter(from_.blocks),
                        [](const auto& each) { return each.first.starts_with(outer_prefix); });
-  const auto kept = [&from](const char* name) {
-    return std::ranges::count(from.blocks, name, [](const auto& each) { return each.first; }) > 0;
-  };
-  if (kept("mean_square"))
+  if (from.find("mean_square") != nullptr)
     mean_square_ = queue_.allocate(static_cast<std::size_t>(count_) * sizeof(float));
   restore(from, queue_, buffers());
   optimizer_.resume_after(from.optimizer_steps);

@@ -139,18 +139,16 @@ named_buffers replica::itself() const {
 
 void replica::resume(const saved_state& from) {
   for (const auto& [name, block] : {std::pair{replica_name, &own_}, {dual_name, &dual_}})
-    if (const auto* values = from.find(name)) {
+    if (from.find(name) != nullptr)
       *block = fresh();
-      queue_.copy_from_host(block->data(), values->data(), values->bytes());
-      keep(*values);
-    }
-  if (from.optimizer_steps == 0)
-    return;
-  optimizer_.emplace(spec_, queue_, count_, ranges_);
-  restore(from, queue_, optimizer_->buffers());
+  restore(from, queue_, itself());
+  if (from.optimizer_steps != 0) {
+    optimizer_.emplace(spec_, queue_, count_, ranges_);
+    restore(from, queue_, optimizer_->buffers());
+    optimizer_->resume_after(from.optimizer_steps);
+  }
   for (const auto& [name, values] : from.blocks)
     keep(values);
-  optimizer_->resume_after(from.optimizer_steps);
 }
 
 const kernels::buffer& replica::source_of(const replica_term& term) {
