@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/checkpoint/job_facts.hpp"
 #include "actors/sockets/ports.hpp"
 #include "apps/cluster_check.hpp"
 #include "apps/cluster_connection.hpp"
@@ -21,6 +22,7 @@
 #include "apps/traffic_estimate.hpp"
 #include "apps/weights_file.hpp"
 #include "kernels/backend.hpp"
+#include "protocols/catalog.hpp"
 
 namespace troupe::apps {
 
@@ -270,16 +272,18 @@ struct reached_nodes {
 /// Each node reads its data to report its digests, and the cluster waits for them.
 constexpr std::chrono::seconds patience{90};
 
-reached_nodes ask_nodes(const config::cluster& where, const actors::job& job) {
+reached_nodes ask_nodes(const config::cluster& where, const actors::job& job, const actors::extensions& added) {
   cluster_connection connection{where};
   if (!connection)
     return {{}, connection.why_not()};
   bool accelerators = wants_accelerators(job.compute);
   for (const auto& node : where.nodes)
     accelerators |= std::ranges::any_of(node.devices, [](const std::string& device) { return device != "cpu"; });
+  const auto runs = protocols::find_protocol(job.protocol.name, added.protocols);
+  const bool workers_write = runs && actors::workers_write(job, *runs);
   reached_nodes reached;
   caf::scoped_actor asker{connection.system()};
-  asker->request(connection.cluster(), patience, actors::probe_query{job.data, accelerators, job.checkpoint.dir})
+  asker->request(connection.cluster(), patience, actors::probe_query{job.data, accelerators, job.checkpoint.dir, workers_write})
       .receive(
           [&](actors::cluster_probe& all) { reached.said = std::move(all); },
           [&](const caf::error& e) { reached.why_not = "the cluster's coordinator does not answer: " + actors::explain(e); });
@@ -289,7 +293,7 @@ reached_nodes ask_nodes(const config::cluster& where, const actors::job& job) {
 /// A cluster that does not run is not an error of the files; one that runs but does not answer, or refuses this client, is.
 int check_on_cluster(const prepared_job& prepared, const job_cost& cost, const check_options& options) {
   const config::cluster& file = *prepared.cluster;
-  const reached_nodes reached = ask_nodes(file, prepared.config.job);
+  const reached_nodes reached = ask_nodes(file, prepared.config.job, prepared.config.added);
   const auto nodes = reached.said ? nodes_json(*reached.said, file) : boost::json::array{};
   config::problems wrong;
   if (reached.said)

@@ -117,6 +117,10 @@ bool workers_keep_state(const job& job, const protocols::protocol& with) {
   return codes || kept.dual || (momentum && kept.replica);
 }
 
+bool workers_write(const job& job, const protocols::protocol& with) {
+  return with.reduces || workers_keep_state(job, with);
+}
+
 std::string absolute_folder(const std::string& path) {
   const auto normal = std::filesystem::absolute(path).lexically_normal();
   return normal.has_filename() ? normal : normal.parent_path();

@@ -22,6 +22,8 @@ std::string other_data(const std::map<std::string, std::string>& own, const std:
 /// Whether the workers keep from one round to the next what belongs into checkpoints: the momentum of their own steps, a dual
 /// variable, or what the codes of their pushes have lost.
 bool workers_keep_state(const job& job, const protocols::protocol& with);
+/// Whether workers write files of checkpoints: what they keep, or the parameters, where all take the same steps.
+bool workers_write(const job& job, const protocols::protocol& with);
 
 /// The folder's absolute path, without "." and a slash at its end.
 std::string absolute_folder(const std::string& path);

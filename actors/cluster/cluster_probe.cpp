@@ -92,7 +92,7 @@ caf::result<cluster_probe> probe_all(cluster_control::stateful_pointer<cluster_s
     }
     all.one_more();
     probing one{self, all, all->nodes.size() - 1, own ? here : member.actor, what};
-    if (!member.description.shard)
+    if (!member.description.shard && !(what.workers_write && member.description.worker))
       one.what.checkpoints.clear();
     if (own)
       one.look();

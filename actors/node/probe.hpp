@@ -23,6 +23,7 @@ struct probe_query {
   data_spec data = {};
   bool accelerators = false;    ///< look for GPUs, which loads their library
   std::string checkpoints = {}; ///< the folder; empty: none
+  bool workers_write = false;   ///< to that; else nodes that may hold shards alone
 };
 
 struct device_probe {

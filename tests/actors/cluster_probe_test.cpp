@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A cluster asks its nodes what they have: scripted nodes beside the coordinator's own, under CAF's testing scheduler.
 #include <chrono>
+#include <filesystem>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include <unistd.h>
 
 #include <caf/actor_registry.hpp>
 #include <caf/event_based_actor.hpp>
@@ -33,7 +37,8 @@ protected:
     schedule.run_all();
   }
 
-  /// A node that answers to two messages alone, and hears who leads; without a reading it lets whoever asks for its clock wait.
+  /// A node that answers to two messages alone, with the folder that it is asked for, and hears who leads; without a reading it
+  /// lets whoever asks for its clock wait.
   caf::actor join(const std::string& name, const node_probe& says, std::optional<std::int64_t> ahead_ns) {
     auto unanswered =
         std::make_shared<std::vector<caf::typed_response_promise<clock_reading>>>(); // one that is forgotten is an answer
@@ -44,7 +49,11 @@ protected:
               return unanswered->emplace_back(me->make_response_promise<clock_reading>());
             return clock_reading{wall_clock_ns() + *ahead_ns};
           },
-          [=](const probe_query&) { return says; },
+          [=](const probe_query& asked) {
+            auto out = says;
+            out.checkpoints.path = asked.checkpoints;
+            return out;
+          },
           [](const led_by&) {},
       };
     });
@@ -55,10 +64,10 @@ protected:
   }
 
   /// The coordinator's own node looks around on a thread of its own.
-  cluster_probe probe() {
+  cluster_probe probe(const probe_query& what = {}) {
     std::optional<cluster_probe> answer;
     auto asker = system.spawn([&](caf::event_based_actor* me) {
-      me->request(cluster, caf::infinite, probe_query{}).then([&](const cluster_probe& all) { answer = all; });
+      me->request(cluster, caf::infinite, what).then([&](const cluster_probe& all) { answer = all; });
     });
     schedule.run_all();
     schedule.advance_time(std::chrono::seconds{3}); // beyond the time for reading a clock, not that for reading data
@@ -106,6 +115,30 @@ TEST_F(ClusterProbe, WhatBecameOfANodeIsKnown) {
   const auto all = probe();
   EXPECT_FALSE(all.nodes[1].here);
   EXPECT_THAT(all.nodes[1].silent, testing::StartsWith("is gone: "));
+}
+
+TEST_F(ClusterProbe, AFolderForCheckpointsIsAskedOfThoseWhoMayWriteThere) {
+  caf::anon_send_exit(cluster, caf::exit_reason::kill);
+  cluster = system.spawn<cluster_impl>(cluster_setup{.name = "lab",
+                                                     .nodes = {{.name = "a"},
+                                                               {.name = "b", .shard = false},
+                                                               {.name = "c", .shard = false, .worker = false},
+                                                               {.name = "d", .worker = false}},
+                                                     .own = {}});
+  schedule.run_all();
+  for (const char* name : {"b", "c", "d"})
+    join(name, {}, 0);
+  const std::string folder = testing::TempDir() + "troupe-cluster-probe-" + std::to_string(::getpid());
+  const auto asked = [&](bool workers_write) {
+    std::vector<std::string> out;
+    for (const auto& each : probe({.checkpoints = folder, .workers_write = workers_write}).nodes)
+      if (!each.checkpoints.path.empty())
+        out.push_back(each.node);
+    return out;
+  };
+  EXPECT_THAT(asked(false), testing::ElementsAre("a", "d"));
+  EXPECT_THAT(asked(true), testing::ElementsAre("a", "b", "d"));
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(ClusterProbe, WhoLooksForACoordinatorWithoutAJobIsGoneAfterwards) {

@@ -110,8 +110,7 @@ bool job_start::writes_checkpoints(std::uint32_t node) const {
   if (!setup_.what.checkpoint.enabled())
     return false;
   const auto protocol = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
-  const bool workers_write = protocol && (protocol->reduces || workers_keep_state(setup_.what, *protocol));
-  return places_.holds_parameters(node) || (workers_write && places_.has_workers(node));
+  return places_.holds_parameters(node) || (protocol && workers_write(setup_.what, *protocol) && places_.has_workers(node));
 }
 
 void job_start::was_prepared(std::uint32_t node, const node_prepared& by, bool first) {
