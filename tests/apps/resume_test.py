@@ -97,17 +97,30 @@ class ResumeTest(ClusterTest):
     def steps(self):
         return [each["step"] for each in self.listed()]
 
-    def kill_after(self, checkpoint, *arguments):
+    def newest(self):
+        """The step of the newest checkpoint, 0 before the first."""
+        manifests = pathlib.Path(self.path("kept")).glob("step-*/manifest")
+        return max((int(each.parent.name.removeprefix("step-")) for each in manifests), default=0)
+
+    def kill_after(self, checkpoint, *arguments, step_ms=10):
         """A run that is killed, with its processes, a moment after that checkpoint is there, or a later one."""
-        run = subprocess.Popen(self.command("--set", "inject.step_ms=10", *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        run = subprocess.Popen(self.command("--set", f"inject.step_ms={step_ms}", *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                text=True, start_new_session=True)
         self.addCleanup(self.end, run)
-        manifests = pathlib.Path(self.path("kept")).glob
-        while not any(int(each.parent.name.removeprefix("step-")) >= checkpoint for each in manifests("step-*/manifest")):
+        while self.newest() < checkpoint:
             self.assertIsNone(run.poll(), run.stderr)
             cluster_test.select_nothing()
         os.killpg(run.pid, signal.SIGKILL)
         run.wait()
+
+    def kill_before_its_end(self, checkpoint, *arguments):
+        """Likewise; one that ends before that is made again, slower."""
+        for step_ms in (10, 50, 250):
+            self.kill_after(checkpoint, *arguments, step_ms=step_ms)
+            if self.newest() < 60:
+                return
+            subprocess.run(["rm", "-r", self.path("kept")], check=True)
+        self.fail("a run of steps of 250 ms ended before it was killed")
 
 
 class Bits(ResumeTest):
@@ -117,7 +130,7 @@ class Bits(ResumeTest):
             with self.subTest(kind):
                 unbroken, _ = self.run_to_end(*sets)
                 subprocess.run(["rm", "-r", self.path("kept")], check=True)
-                self.kill_after(draw.randrange(5, 50, 5), *sets, "--nodes", str(draw.choice([1, 2, 4])))
+                self.kill_before_its_end(draw.randrange(5, 50, 5), *sets, "--nodes", str(draw.choice([1, 2, 4])))
                 resumed, said = self.run_to_end("--resume", self.path("kept"), "--nodes", str(draw.choice([1, 2, 4])),
                                                 "--set", f"cluster.shards={draw.choice([1, 2, 3])}", *sets)
                 self.assertEqual(resumed["weights_digest"], unbroken["weights_digest"], said)
