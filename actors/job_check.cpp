@@ -132,10 +132,6 @@ std::optional<job_problem> params_codec_problem(const job& job, const extensions
                                  : "whose workers keep the parameters themselves");
   if (job.compute.shard_device != "cpu")
     return wrong(fmt::format("compute.shard_device = \"{}\"", job.compute.shard_device), "for shards encode in host memory");
-  if (kernels::is_sparse(job.codec.params_form())) // what workers have is a version, exactly
-    return {};
-  if (job.cluster.replicas > 1)
-    return wrong(fmt::format("cluster.replicas = {}", job.cluster.replicas), "for a copy does not know what workers have");
   return {};
 }
 

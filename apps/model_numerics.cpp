@@ -227,15 +227,16 @@ public:
       : shop_(shop), range_(range), step_(shop.job.shard_optimizer(), *shop.queue, range.size(), shop.data.train->size(),
                                           update_ranges(shop.net.layout(), range)),
         newest_(shop.first.slice(bytes_of(range.begin), bytes_of(range.size()))) {
-    step_.resume(shop.source.of_shard(range, shop.allocate()));
+    const auto from = shop.source.of_shard(range, shop.allocate());
+    step_.resume(from);
     if (shop.job.codec.encodes_params())
-      image_.emplace(shop.job.codec.params_form(), shop.job.seed, range, std::vector{range}, shop.allocate());
+      image_.emplace(shop.job.codec.params_form(), shop.job.seed, range, std::vector{range}, shop.allocate()).resume(from);
   }
 
   sim::tensor parameters() const override { return wrap(newest_); }
 
-  sim::tensor move_image(protocols::version ver, bool exact) override {
-    image_->move(ver, newest_, exact);
+  sim::tensor move_image(protocols::version ver) override {
+    image_->move(ver, newest_);
     return wrap(image_->image());
   }
 

@@ -219,6 +219,11 @@ private:
   bool begun_ = false, ended_ = false;
 };
 
+/// Whether gradients are taken at what workers have of the parameters. What is changed is exact.
+bool rounds_parameters(const actors::codec_spec& codec) {
+  return codec.encodes_params() && !kernels::is_sparse(codec.params_form());
+}
+
 /// Whether its versions are sums of gradients at versions before, round by round.
 bool sums_gradients(const protocols::protocol& each) {
   return each.policy && !each.period && !each.candidates;
@@ -246,10 +251,10 @@ config::problems cannot_replay(const config::loaded_job& loaded) {
         {at("protocol.name"), fmt::format("{} {}, so its versions do not follow from lists of gradients; those of {} do",
                                           chosen->name, why, fmt::join(others, ", "))});
   }
-  if (job.codec.encodes_params() && !kernels::is_sparse(job.codec.params_form())) // what is changed is exact
-    wrong.push_back(
-        {at("codec.params"),
-         "gradients are taken at what workers have of the parameters, which goes by who was sent what; leave it out"});
+  if (rounds_parameters(job.codec) && job.cluster.replicas > 1)
+    wrong.push_back({at("codec.params"),
+                     "a copy of a shard that comes later, and takes its place, begins with the version itself, "
+                     "which no list of gradients tells; leave it out, or write cluster.replicas = 1"});
   if (job.protocol.fan_in != 0)
     wrong.push_back({at("protocol.fan_in"), "aggregators sum in another order than one process does; leave it out"});
   for (const auto& [key, device] :
@@ -263,10 +268,11 @@ config::problems cannot_replay(const config::loaded_job& loaded) {
 std::map<std::string, std::string> rounds_facts(const config::loaded_job& loaded) {
   static const std::set<std::string> alone{"cluster.workers",      "data.batch",       "data.micro_batch", "data.partition",
                                            "data.sorted_fraction", "data.label_noise", "data.augment",     "model.init"};
+  const bool encoded = loaded.job.codec.encodes_pushes() || rounds_parameters(loaded.job.codec);
   auto facts = actors::checkpoint_facts(loaded.job);
   for (const config::resolved_value& each : loaded.values) {
     const std::string section = each.key.substr(0, each.key.find('.'));
-    if (section == "optimizer" || section == "protocol" || (section == "codec" && loaded.job.codec.encodes_pushes())
+    if (section == "optimizer" || section == "protocol" || (section == "codec" && encoded)
         || (section == "compute" && each.key != "compute.recompute") || alone.contains(each.key))
       facts.emplace(each.key, config::to_text(each.resolved));
   }

@@ -260,6 +260,11 @@ struct serve {
   send_order order{};
   friend bool operator==(const serve&, const serve&) = default;
 };
+/// Backup: its shard sends this, so what workers have is of that version now.
+struct follow {
+  send_order order{};
+  friend bool operator==(const follow&, const follow&) = default;
+};
 /// Where versions are made in two phases: sum the terms, of which pushes are needed on, send the sum to these backups, and answer
 /// with `summed`.
 struct sum_up {
@@ -302,8 +307,8 @@ struct send_caught_up {
   caught_up notice{};
   friend bool operator==(const send_caught_up&, const send_caught_up&) = default;
 };
-using holder_effect = std::variant<send_arrival, apply_round, forward, serve, discard, retain, release, report, sum_up, measure,
-                                   send_prepared, ask_for_copy, send_copy, install, send_caught_up>;
+using holder_effect = std::variant<send_arrival, apply_round, forward, serve, follow, discard, retain, release, report, sum_up,
+                                   measure, send_prepared, ask_for_copy, send_copy, install, send_caught_up>;
 using holder_effects = std::vector<holder_effect>;
 
 // -- coordinator

@@ -269,6 +269,8 @@ void holder::perform(holder_effects& out, const send_order& order) {
       }
   if (place_.is_shard && !place_.backup_of)
     out.emplace_back(serve{order});
+  else if (place_.is_shard && !state_.joins)
+    out.emplace_back(follow{order});
 }
 
 void holder::perform(holder_effects& out, const drop_order& order) {
@@ -473,8 +475,11 @@ void holder::make(holder_effects& out, const close& round) {
   if (state_.joins)
     state_.joins->asked.clear();
   if (place_.is_shard) {
-    for (const worker_id to : round.send_to)
-      state_.sent[to] = {round.send_epoch, round.ver, round.key, {to}, round.position, round.period};
+    send_order order = order_of(round);
+    for (const worker_id to : round.send_to) {
+      order.to = {to};
+      state_.sent[to] = order;
+    }
     apply_round step{{}, round};
     step.round.step.squares = state_.committed_of;
     if (const ticket sum = state_.sums.extract(round.ver).mapped().sum; sum != ticket{})
@@ -482,6 +487,8 @@ void holder::make(holder_effects& out, const close& round) {
     if (place_.backup_of)
       step.round.send_to.clear();
     out.emplace_back(std::move(step));
+    if (place_.backup_of && !state_.joins && !round.send_to.empty())
+      out.emplace_back(follow{order_of(round)});
   }
   forget_sums(out, round.ver);
 }

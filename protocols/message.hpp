@@ -261,6 +261,10 @@ struct send_order {
   std::uint32_t period = 1;
   friend bool operator==(const send_order&, const send_order&) = default;
 };
+/// The order to send the version that a round makes; to nobody, perhaps.
+inline send_order order_of(const close& round) {
+  return {round.send_epoch, round.ver, round.key, round.send_to, round.position, round.period};
+}
 
 /// Lead to holders: no version will use this push.
 struct drop_order {

@@ -59,6 +59,7 @@ struct lead_succession {
 ///   void install(const shard_piece&, const tensor&);          a piece of this backup: part of each step from now on
 ///   void tell_coordinator(const caught_up&);
 ///   void serve(const send_order&);                          the newest parameters
+///   void follow(const send_order&);                         this backup's shard serves them
 ///   tensor parameters();                                    of the newest version
 ///   void tell_coordinator(const report&);                   asked of every lead; only the job's is listened to
 ///   void broken(const std::string&);                        a machine or an order has named what is not there
@@ -301,6 +302,7 @@ private:
     world_.forward({.from = self_, .ver = effect.ver, .decision = effect.decision}, sum, effect.to);
   }
   void perform(const serve& effect) { world_.serve(effect.order); }
+  void perform(const follow& effect) { world_.follow(effect.order); }
   void perform(const discard& effect) {
     if (!drop(effect.tensor))
       world_.broken("a holder discards a ticket that it does not have");

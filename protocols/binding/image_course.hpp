@@ -15,10 +15,11 @@ namespace troupe::protocols {
 /// A shard whose parameters travel encoded has an image of them: what its workers have, bit for bit. A sending moves the image to
 /// a version, and what travels is the code of the difference. Who has the image of the sending before builds on that; everyone
 /// else is given the new image whole: who is new, who was left out, everyone after a new plan, for another life has nothing.
-/// Where nobody could build on it, the image becomes the version itself.
+/// The first image is the version itself.
 ///
 /// So all workers that compute at one version do so at the same bits, and what codes lose stays in the difference to the next
-/// version (error feedback: Seide et al. 2014).
+/// version (error feedback: Seide et al. 2014). The bits depend on which versions are sent, and not on who has what: neither a
+/// lost worker changes them, nor a backup that takes its shard's place, nor a run that goes on from a checkpoint.
 class image_course {
 public:
   struct sending {
@@ -26,30 +27,22 @@ public:
     std::vector<worker_id> to{};
   };
   struct step {
-    bool moves = false; ///< first, the image is moved to the version of the order
-    bool exact = false; ///< to the version itself; else by the code of the difference
+    bool moves = false; ///< first, the image is moved to the version of the order; the first image is that itself
     std::vector<sending> sendings{};
   };
 
   /// What is to be done at an order to send parameters. The evaluator is no worker here: it has the version itself.
   step on(const send_order& order) {
-    const bool to_workers = std::ranges::any_of(order.to, [](worker_id who) { return who != evaluator; });
-    step out{.moves = to_workers && image_ != order.ver};
-    const auto has = [&](worker_id who, std::optional<version> what) {
+    step out = follow(order);
+    const auto builds = [&](worker_id who) {
       const auto known = has_.find(who);
-      return known != has_.end() && what && known->second == std::pair{*what, order.epoch};
+      return known != has_.end() && base_ && known->second == std::pair{*base_, order.epoch};
     };
-    if (out.moves) {
-      out.exact =
-          !std::exchange(goes_on_, false) && std::ranges::none_of(order.to, [&](worker_id who) { return has(who, image_); });
-      base_ = out.exact ? std::nullopt : image_;
-      image_ = order.ver;
-    }
     sending coded{.base = base_}, whole;
     for (const worker_id who : order.to) {
       if (who == evaluator)
         continue;
-      (has(who, base_) ? coded : whole).to.push_back(who);
+      (builds(who) ? coded : whole).to.push_back(who);
       has_[who] = {order.ver, order.epoch};
     }
     for (sending* each : {&coded, &whole})
@@ -58,11 +51,17 @@ public:
     return out;
   }
 
-  /// It goes on with the image of this version, which nobody has yet: the next move is by a code, as if they had.
-  void resume(version image) {
-    image_ = image;
-    goes_on_ = true;
+  /// How the image moves at an order that another one carries out: a backup keeps the image of its shard.
+  step follow(const send_order& order) {
+    const bool to_workers = std::ranges::any_of(order.to, [](worker_id who) { return who != evaluator; });
+    step out{.moves = to_workers && (!image_ || *image_ < order.ver)}; // a new lead may repeat an older order
+    if (out.moves)
+      base_ = std::exchange(image_, order.ver);
+    return out;
   }
+
+  /// It goes on with the image of this version, which nobody has yet.
+  void resume(version image) { image_ = image; }
   /// Of which version the image is; none: there is none.
   std::optional<version> image() const { return image_; }
   /// There is no code of the difference: the image has become the version itself, and everyone is given it whole.
@@ -74,7 +73,6 @@ public:
 
 private:
   std::optional<version> image_, base_;                       ///< of which version it is; by whose code it became that
-  bool goes_on_ = false;                                      ///< it has been resumed, and has not moved
   std::map<worker_id, std::pair<version, plan_epoch>> has_{}; ///< what each was sent last, and under which plan
 };
 

@@ -86,12 +86,8 @@ class shard_numerics {
 public:
   virtual ~shard_numerics() = default;
   virtual tensor parameters() const = 0; ///< the newest version's
-  /// Where parameters travel encoded: the image that workers have, after it was moved to the newest version, this one; `exact`:
-  /// to the version itself.
-  virtual tensor move_image(version, bool exact) {
-    (void)exact;
-    return parameters();
-  }
+  /// Where parameters travel encoded: the image that workers have, after it was moved to the newest version, this one.
+  virtual tensor move_image(version) { return parameters(); }
   /// The next version, from the sum of terms, as `how.step` says; `backup` is the tensor that `how.compensate` names. Momentum
   /// starts from zero where the step before was of another kind.
   virtual void step(std::span<const operand> sum, const close& how, const tensor& backup) = 0;

@@ -145,6 +145,7 @@ struct cluster::holder_role {
   void install(const shard_piece& piece, const tensor& data);
   void tell_coordinator(const caught_up& msg);
   void serve(const send_order& order);
+  void follow(const send_order& order);
   tensor parameters() const { return maths->parameters(); }
   void tell_coordinator(const report& msg);
   void broken(const std::string& text) const;

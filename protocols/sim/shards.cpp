@@ -103,7 +103,7 @@ void cluster::holder_role::apply(const close& round, const operands<tensor>& sum
   for (listener* each : in.listeners_)
     each->made(place.backup_of.value_or(place.self), round.ver, made);
   if (!round.send_to.empty())
-    serve({round.send_epoch, round.ver, round.key, round.send_to, round.position, round.period});
+    serve(order_of(round));
 }
 
 void cluster::holder_role::forward(const partial& head, const std::optional<tensor>& sum, const std::vector<holder_id>& parents) {
@@ -210,11 +210,18 @@ void cluster::holder_role::serve(const send_order& order) {
     send_parameters({evaluator}, {place.self, head_of(order), maths->parameters()}, 0);
   const auto step = image.on(order);
   if (step.moves)
-    image_now = maths->move_image(order.ver, step.exact);
+    image_now = maths->move_image(order.ver);
   const double share = in.options_.changed_share(order.ver);
   for (const auto& each : step.sendings)
     send_parameters(each.to, {place.self, head_of(order), image_now},
                     each.base ? bytes_in(in.options_.params_form, whole, share) : whole);
+}
+
+void cluster::holder_role::follow(const send_order& order) {
+  if (in.options_.params_form == kernels::form::fp32)
+    return;
+  if (const auto step = image.follow(order); step.moves)
+    image_now = maths->move_image(order.ver);
 }
 
 void cluster::holder_role::send_parameters(const std::vector<worker_id>& to, const params_envelope& part, std::uint64_t bytes) {

@@ -41,6 +41,7 @@ steps = 60
 SGD = ["--set", "optimizer.momentum=0.0"]
 ADAMW = ["--set", "optimizer.name=adamw", "--set", "optimizer.momentum=", "--set", "optimizer.lr=0.002"]
 STRAGGLER = ["--set", "inject.step_ms=3", "--straggler", "prob=0.2,factor=6"]
+BOTH_WAYS = ["--set", "codec.push=onebit", "--set", "codec.params=int4"]
 KINDS = {
     "sync sgd": SGD,
     "sync momentum": [],
@@ -49,6 +50,8 @@ KINDS = {
     "sync by worker": ["--set", "data.partition=by-worker", "--set", "data.sorted_fraction=0.5"],
     "sync augmented": ["--set", 'data.augment=["crop 2", "flip"]'],
     "sync with feedback": ["--set", "codec.push=onebit"],
+    "sync encoded both ways": BOTH_WAYS,
+    "backup of rounded parameters": ["--set", "protocol.name=backup", "--set", "codec.params=int8", *STRAGGLER],
     "sync of few elements": ["--set", "codec.push=dgc", "--set", "codec.density=0.02", "--set", "codec.params=changed"],
     "backup rounded to int4": ["--set", "protocol.name=backup", "--set", "codec.push=int4", "--set", "codec.error_feedback=false", *STRAGGLER],
     "backup": ["--set", "protocol.name=backup", *STRAGGLER],
@@ -118,7 +121,7 @@ class Undisturbed(ReplayTest):
         self.assertEqual(end["end"], 60)
 
     def test_a_run_that_went_on_from_a_checkpoint(self):
-        for number, sets in enumerate((ADAMW, ["--set", "codec.push=onebit"])):
+        for number, sets in enumerate((ADAMW, BOTH_WAYS)):
             with self.subTest(sets=sets):
                 folder = self.path(f"kept{number}")
                 kept = ["--set", f"checkpoint.dir={folder}", "--set", "checkpoint.every_steps=20", *sets]
@@ -159,7 +162,7 @@ class Disturbed(ReplayTest):
     def test_a_run_that_loses_workers_and_regains_them_replays_to_its_bits(self):
         draw = random.Random(SEED)
         kinds = {"sync, whose rate follows": ["--set", "optimizer.scale_with_workers=true"], "backup adamw": ["--set", "protocol.name=backup", *ADAMW],
-                 "deadline": ["--set", "protocol.name=deadline"], "coded sgd": ["--set", "protocol.name=coded", *SGD]}
+                 "deadline": ["--set", "protocol.name=deadline", "--set", "codec.params=int8"], "coded sgd": ["--set", "protocol.name=coded", *SGD]}
         for kind, sets in kinds.items():
             with self.subTest(kind, seed=SEED):
                 sets = [*sets, "--set", "inject.step_ms=10"]

@@ -50,6 +50,7 @@ TREE = LONG.replace("workers = 3", "workers = 6") + "[protocol]\nfan_in = 2\n"
 # Two shards, aggregators 2 and up for the nodes with workers, and, as replicas 8 and 9, the shards' backups.
 OF_NODES = TREE.replace("fan_in = 2", 'fan_in = "node"')
 ONEBIT = ["--set", "codec.push=onebit"]
+BOTH_WAYS = [*ONEBIT, "--set", "codec.params=int4"]
 ADAMW = ["--set", "optimizer.name=adamw", "--set", "optimizer.momentum=", "--set", "optimizer.lr=0.002"]
 THREE_COPIES = ["--set", "cluster.replicas=3"]
 NOT_TO_BE_SAID = re.compile(r"pure virtual|invariant|assert|terminate called", re.IGNORECASE)
@@ -172,7 +173,7 @@ class ReplicasTest(ClusterTest):
 
 class Bits(ReplicasTest):
     def test_backups_do_not_change_the_weights(self):
-        for kind, sets in {"momentum": [], "adamw": ADAMW}.items():
+        for kind, sets in {"momentum": [], "adamw": ADAMW, "encoded": BOTH_WAYS}.items():
             with self.subTest(kind):
                 digests = {copies: self.run_job(*sets, "--set", f"cluster.replicas={copies}", job=JOB)["weights_digest"]
                            for copies in (1, 2, 3)}
@@ -181,7 +182,8 @@ class Bits(ReplicasTest):
     def test_nor_do_losses_of_shards_and_backups(self):
         # Of two shards with two copies: replicas 2 and 3 are backups; with three: 2 to 5.
         losses = [([], ["shard 0"]), ([], ["shard 1"]), ([], ["replica {}"]), (ADAMW, ["shard 0"]), (ADAMW, ["shard 1", "shard 0"]),
-                  (THREE_COPIES, ["shard 0", "shard {}"]), (ONEBIT, ["shard 0"]), (ONEBIT, ["shard 1"])]
+                  (THREE_COPIES, ["shard 0", "shard {}"]), (ONEBIT, ["shard 0"]), (ONEBIT, ["shard 1"]),
+                  (BOTH_WAYS, ["shard 0"]), (BOTH_WAYS, ["shard 1", "shard 0"])]
         undisturbed = {}
         for sets, roles in losses:
             alone = [] if sets is THREE_COPIES else sets

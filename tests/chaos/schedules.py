@@ -71,9 +71,9 @@ def drawn(seed):
         return tree(draw, Schedule(seed, form, sets, [], replays=False), harmed[:1])
     if form == "replicas":
         sets += ["cluster.replicas=2", "cluster.placement=colocated"]
-        if draw.random() < 0.5:
-            sets.append("codec.params=changed")
-        return Schedule(seed, form, sets, some(draw, draw.randrange(5, 9), ["kill", "kill", "stop"], CHILDREN, most_kills=4))
+        codec = draw.choice(["none", "none", "changed", "int8", "onebit"])
+        faults = some(draw, draw.randrange(5, 9), ["kill", "kill", "stop"], CHILDREN, most_kills=4)
+        return Schedule(seed, form, [*sets, f"codec.params={codec}"], faults, replays=codec in ("none", "changed"))
     if form == "allreduce":  # whoever is left has everything
         algorithm = draw.choice(["direct", "ring", "halving", "tree"])
         sets = ["protocol.name=allreduce", f"protocol.algorithm={algorithm}", *sets[1:-1]]
@@ -89,7 +89,7 @@ def drawn(seed):
     if form == "codes":  # who comes back lacks what the next parameters build on
         codec = draw.choice(["fp16", "bf16", "int8", "int4", "onebit", "changed", "changed"])
         push = "none" if protocol == "coded" else draw.choice(["int8"] if "optimizer.name=adamw" in sets else ["int8", "topk", "topk"])
-        return Schedule(seed, form, [*sets, f"codec.params={codec}", f"codec.push={push}"], faults, replays=False, keeps=False)
+        return Schedule(seed, form, [*sets, f"codec.params={codec}", f"codec.push={push}"], faults, replays=push == "none")
     return Schedule(seed, form, sets, faults)
 
 

@@ -96,6 +96,20 @@ TEST(CatchUp, ARoundWaitsForThePiecesThatItHasAskedFor) {
   EXPECT_EQ(only<apply_round>(subject.on(commit_order{v(1), 9})).sum, (std::vector<term>{{t(5), 1}}));
 }
 
+TEST(CatchUp, ARoundThatItHasAPartOfIsNotFollowed) {
+  holder subject = newcomer();
+  subject.on(admit(0));
+  for (std::uint32_t i = 0; i < 4; ++i)
+    subject.on(piece(i, 0, t(1 + i)));
+  subject.on(round_of(1));
+  subject.on(sum_of(1, t(5)));
+  subject.on(piece(4, 0, t(9)));
+  subject.on(piece(5, 0, t(10)));
+  const holder_effects made = subject.on(commit_order{v(1), 9});
+  ASSERT_EQ(count<apply_round>(made), 1u);
+  EXPECT_EQ(count<follow>(made), 0u);
+}
+
 TEST(CatchUp, ItAsksForMoreWhenNoRoundWaits) {
   holder subject = newcomer(9);
   subject.on(admit(0));
@@ -145,6 +159,16 @@ TEST(CatchUp, ItTellsTheNextLeadAgainWhatItIsPreparedFor) {
   EXPECT_EQ(only<send_prepared>(subject.on(round_of(1))).prepared, (prepared{h(2), v(1), 9}));
   EXPECT_EQ(only<send_prepared>(subject.on(takes_over{.shard = h(0), .by = h(1), .view = 1})).prepared,
             (prepared{h(2), v(1), 9}));
+}
+
+/// It has not all of the version that its shard sends.
+TEST(CatchUp, UntilItHasCaughtUpItFollowsNothing) {
+  holder subject = newcomer(1);
+  subject.on(admit(0));
+  const send_order order{.ver = v(0), .key = 8, .to = {w(1)}};
+  EXPECT_EQ(count<follow>(subject.on(order)), 0u);
+  subject.on(piece(0, 0, {}));
+  EXPECT_EQ(count<follow>(subject.on(order)), 1u);
 }
 
 TEST(CatchUp, ItKnowsWhomItsShardHasSentWhat) {

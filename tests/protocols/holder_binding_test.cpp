@@ -94,6 +94,7 @@ struct shard_of_words {
     log.push_back(fmt::format("serves {}", msg.ver.value));
     missing_when_served.push_back(here->workers_missing());
   }
+  void follow(const send_order& msg) { log.push_back(fmt::format("follows {}", msg.ver.value)); }
   tensor parameters() const { return std::make_shared<const std::string>(newest); }
   void tell_coordinator(const report& fact) { reports.push_back(fact); }
   void tell_coordinator(const caught_up& msg) { log.push_back(fmt::format("{} has caught up", msg.holder.value)); }
@@ -408,6 +409,13 @@ TEST_F(HolderBinding, AnAggregatorForwardsItsSum) {
   EXPECT_FALSE(a.expired()) << "the version may not come to be";
   subject->on(commit_order{v(1), 1});
   EXPECT_TRUE(a.expired());
+}
+
+TEST_F(HolderBinding, ABackupFollowsWhatItsShardServes) {
+  subject =
+      std::make_unique<holder_binding<shard_of_words>>(world, holder_tree({.workers = 2, .replicas = 2})[1], lead_succession{});
+  subject->on(send_order{.ver = v(0), .to = {w(0)}});
+  EXPECT_THAT(said(), ElementsAre("follows 0"));
 }
 
 // -- a backup that catches up

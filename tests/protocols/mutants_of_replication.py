@@ -48,7 +48,7 @@ MUTANTS = [
     ("holder.cpp", "known->second.decision > msg.decision)", "false)", "an older sum replaces a newer one"),
     ("holder.cpp", "return open.ver == msg.ver && open.decision == msg.decision; };", "return open.ver == msg.ver; };", "another decision is committed"),
     ("holder.cpp", "    if (place_.backup_of)\n      step.round.send_to.clear();\n", "", "backups serve, too"),
-    ("holder.cpp", "    state_.sent[to] = {round.send_epoch, round.ver, round.key, {to}, round.position, round.period};", "    (void)to;", "a backup does not know whom to serve"),
+    ("holder.cpp", "      state_.sent[to] = order;\n", "", "a backup does not know whom to serve"),
     ("holder.cpp", "    for (const auto& [to, order] : state_.sent)\n      out.emplace_back(serve{order});\n", "", "what a dead shard had not sent is never sent"),
     ("holder.cpp", "    if (auto open = take_back_uncommitted())\n      state_.doubtful = std::move(open);\n", "", "a dead lead's proposal blocks its holders"),
     ("holder.cpp", "  if ((this_one || msg.shard == holder_id{0}) && !place_.backup_of)", "  if (this_one && !place_.backup_of)", "a new lead does not hear of pushes"),

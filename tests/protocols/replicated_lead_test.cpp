@@ -212,10 +212,32 @@ TEST(TwoPhases, ABackupIsPreparedByItsPrimarysSumAndServesNobody) {
   EXPECT_THAT(subject.on(round_of_two()), IsEmpty());
   EXPECT_EQ(subject.on(partial{.from = h(0), .ver = v(1), .sum = t(7), .decision = 1}),
             (holder_effects{send_prepared{{h(1), v(1), 1}}}));
-  const auto step = only<apply_round>(subject.on(commit_order{v(1), 1}));
+  const auto made = subject.on(commit_order{v(1), 1});
+  const auto step = only<apply_round>(made);
   EXPECT_THAT(step.sum, ElementsAre(term{t(7), 1}));
   EXPECT_THAT(step.round.send_to, IsEmpty());
-  EXPECT_THAT(subject.on(send_order{.epoch = e(1), .ver = v(1), .key = 9, .to = {w(0)}}), IsEmpty());
+  EXPECT_EQ(made.back(), (holder_effect{follow{order_of(round_of_two())}})) << "what workers have, once the version is made";
+  const send_order later{.epoch = e(1), .ver = v(1), .key = 9, .to = {w(0)}};
+  EXPECT_EQ(subject.on(later), (holder_effects{follow{later}}));
+}
+
+TEST(TwoPhases, WhereNobodyIsSentAVersionABackupFollowsNothing) {
+  holder subject = copy_of_shard(1);
+  close round = round_of_two();
+  round.send_to.clear();
+  subject.on(round);
+  subject.on(partial{.from = h(0), .ver = v(1), .sum = t(7), .decision = 1});
+  EXPECT_EQ(count<follow>(subject.on(commit_order{v(1), 1})), 0u);
+}
+
+TEST(TwoPhases, AShardFollowsNobody) {
+  holder subject = copy_of_shard(0);
+  subject.on(push_at_holder(0));
+  subject.on(push_at_holder(1));
+  subject.on(round_of_two());
+  subject.on(summed{v(1), 1, t(7)});
+  EXPECT_EQ(count<follow>(subject.on(commit_order{v(1), 1})), 0u);
+  EXPECT_EQ(count<follow>(subject.on(send_order{.epoch = e(1), .ver = v(1), .key = 9, .to = {w(0)}})), 0u);
 }
 
 TEST(TwoPhases, ABackupInItsShardsPlaceServesWhatMayNotHaveBeenServed) {

@@ -39,9 +39,7 @@ std::vector<parameters_part> encoded_parameters::whole() const {
 
 std::vector<encoded_parameters::sending> encoded_parameters::on(const protocols::send_order& order,
                                                                 const kernels::buffer& parameters, protocols::version marked) {
-  auto step = course_.on(order);
-  if (step.moves && !move(order.ver, parameters, step.exact))
-    course_.cannot_build(step);
+  auto step = carried_out(course_.on(order), order.ver, parameters);
   std::vector<sending> out;
   for (auto& each : step.sendings) {
     out.push_back({std::move(each.to), each.base ? codes_ : whole()});
@@ -51,6 +49,19 @@ std::vector<encoded_parameters::sending> encoded_parameters::on(const protocols:
     }
   }
   return out;
+}
+
+/// What has changed is found from the version itself: there is nothing to follow.
+void encoded_parameters::follow(const protocols::send_order& order, const kernels::buffer& parameters) {
+  if (!kernels::is_sparse(form_))
+    carried_out(course_.follow(order), order.ver, parameters);
+}
+
+protocols::image_course::step encoded_parameters::carried_out(protocols::image_course::step step, protocols::version ver,
+                                                              const kernels::buffer& parameters) {
+  if (step.moves && !move(ver, parameters))
+    course_.cannot_build(step);
+  return step;
 }
 
 void encoded_parameters::save_to(role_snapshot& part) const {
@@ -67,12 +78,12 @@ void encoded_parameters::resume(const saved_state& from) {
   course_.resume(from.image_ver);
 }
 
-bool encoded_parameters::move(protocols::version ver, const kernels::buffer& parameters, bool exact) {
-  if (!exact && encode(ver, parameters))
+bool encoded_parameters::move(protocols::version ver, const kernels::buffer& parameters) {
+  if (image_ && encode(ver, parameters))
     return true;
   image_ = parameters;
   codes_.clear();
-  return exact;
+  return false;
 }
 
 /// False, and nothing has changed, if a difference is not finite.

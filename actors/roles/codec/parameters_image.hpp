@@ -37,11 +37,13 @@ public:
                      allocate_fn allocate)
       : form_(as), seed_(seed), range_(range), partitions_(std::move(partitions)), allocate_(std::move(allocate)) {}
 
-  /// Moves the image to these parameters: to them exactly, or by the code of what it differs by. False if that is not finite:
-  /// then exactly, too.
-  bool move(protocols::version ver, const kernels::buffer& parameters, bool exact);
+  /// Moves the image to these parameters, by the code of what it differs by. False where there is none before, or that is not
+  /// finite: then it is these parameters themselves.
+  bool move(protocols::version ver, const kernels::buffer& parameters);
   /// What is sent at an order, of these parameters; nothing to the evaluator.
   std::vector<sending> on(const protocols::send_order& order, const kernels::buffer& parameters, protocols::version marked = {});
+  /// Of a backup: the image moves as its shard's does at that order.
+  void follow(const protocols::send_order& order, const kernels::buffer& parameters);
   const kernels::buffer& image() const { return image_; }
   /// Adds the image to a shard's part of a checkpoint, and of which version it is, unless it is a version itself.
   void save_to(role_snapshot& part) const;
@@ -49,6 +51,8 @@ public:
   void resume(const saved_state& from);
 
 private:
+  protocols::image_course::step carried_out(protocols::image_course::step step, protocols::version ver,
+                                            const kernels::buffer& parameters);
   bool encode(protocols::version ver, const kernels::buffer& parameters);
   void encode_changes(const kernels::buffer& parameters);
   std::vector<parameters_part> whole() const;

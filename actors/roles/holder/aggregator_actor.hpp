@@ -72,6 +72,7 @@ public:
   void install(const protocols::shard_piece&, const tensor&) {}
   void tell_coordinator(const protocols::caught_up&) {}
   void serve(const protocols::send_order&) {}
+  void follow(const protocols::send_order&) {}
   tensor parameters() const { return {}; }
   void tell_coordinator(const protocols::report&) {}
   void broken(const std::string& why);

@@ -39,8 +39,8 @@ protocols::holder_binding<shard_state> shard_state::bind(shard_state& self, cons
 shard_state::shard_state(measured_pointer<shard_control> self, shard_setup setup)
     : self_(self), setup_(std::move(setup)), core_(setup_.receive_buffers, setup_.queue), bound_(bind(*this, setup_)),
       step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size, setup_.ranges),
-      copies_(setup_.queue, setup_.range, setup_.partitions, setup_.catches_up), activity_(self->doing),
-      clock_(setup_.wall, setup_.start.trained),
+      copies_(setup_.queue, setup_.range, setup_.partitions, setup_.catches_up), readings_(self, core_, *setup_.queue),
+      activity_(self->doing), clock_(setup_.wall, setup_.start.trained),
       timers_(clock_,
               [this](protocols::timer_id timer, protocols::nanoseconds delay) {
                 self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
@@ -68,7 +68,7 @@ void shard_state::begin() {
     core_.held.keep(setup_.initial);
     for (const auto& [name, values] : setup_.start.blocks)
       core_.held.keep(values);
-    enqueue_done({.ver = ready_version_, .parameters = newest_, .terms = {}, .then_send = {}, .snapshots = {}}, {});
+    enqueue_done({.ver = ready_version_, .parameters = newest_}, {});
   }
   setup_.initial = {};
   setup_.start = {};
@@ -160,8 +160,8 @@ shard_control::behavior_type shard_state::make_behavior() {
       [this](lead_query) { return lead_word::of(bound_.report_to_next(), tally_, bound_.leads_job()); },
       [this](const inspect_query&) { return report(); },
       [this](const operator_pause& msg) { handle_pause(self_, msg, [this] { return report(); }); },
-      [this](const parameters_query& msg) { return read(msg); },
-      [this](const piece_downloaded& msg) { deliver(msg); },
+      [this](const parameters_query& msg) { return readings_.read(msg, setup_.floats_per_piece, ready_version_, ready_); },
+      [this](const piece_downloaded& msg) { readings_.deliver(msg); },
       [this](waiting_query) {
         std::vector<std::uint32_t> names;
         if (bound_.leads_job())
@@ -293,7 +293,7 @@ void shard_state::install(const protocols::shard_piece& part, const tensor& data
 void shard_state::tell_coordinator(const protocols::caught_up& notice) {
   if (!copies_.end())
     return broken("a backup is complete before its partitions are");
-  enqueue_done({.ver = bound_.machine().current(), .parameters = newest_, .terms = {}, .then_send = {}, .snapshots = {}}, {});
+  enqueue_done({.ver = bound_.machine().current(), .parameters = newest_}, {});
   caf::anon_send(peers_->coordinator, notice);
 }
 
@@ -351,7 +351,7 @@ void shard_state::apply(const protocols::close& round, const protocols::operands
     }
     step_.begin(round);
   }
-  const protocols::send_order order{round.send_epoch, round.ver, round.key, round.send_to, round.position, round.period};
+  const auto order = protocols::order_of(round);
   // Each partition is sent while the next one is computed; over an emulated link, when all are. A device is faster than its
   // reports would be, and a code is of all: there everything is sent at the end.
   const bool device = !setup_.queue->on_host();
@@ -401,6 +401,8 @@ void shard_state::applied(protocols::version ver) {
   for (const auto& each : done.snapshots)
     if (setup_.codec)
       setup_.codec->save_to(*each); // before the image moves to this version
+  for (const auto& order : done.then_follow)
+    setup_.codec->follow(order, ready_);
   for (const auto& order : done.then_send)
     send_all(order);
   core_.forget_sums_before(ver);
@@ -426,7 +428,7 @@ void shard_state::save_newest(protocols::version as) {
   else if (setup_.queue->on_host())
     write_behind(self_->home_system(), std::move(out), setup_.checkpoints, setup_.saved);
   else
-    enqueue_done({.ver = ready_version_, .parameters = newest_, .terms = {}, .then_send = {}, .snapshots = {std::move(out)}}, {});
+    enqueue_done({.ver = ready_version_, .parameters = newest_, .snapshots = {std::move(out)}}, {});
 }
 
 /// `pending_` is non-empty while a version is computed.
@@ -477,36 +479,20 @@ actor_report shard_state::report() const {
   return out;
 }
 
-caf::result<parameters_piece> shard_state::read(const parameters_query& query) {
-  const auto next = readings_.next(caf::actor_cast<caf::actor_addr>(self_->current_sender()), query.offset,
-                                   setup_.floats_per_piece, ready_version_, ready_);
-  if (!next)
-    return next.error();
-  auto promise = self_->make_response_promise<parameters_piece>();
-  const auto number = ++last_piece_;
-  unanswered_.emplace(number, promise);
-  if (setup_.queue->on_host())
-    deliver({number, next->ver, next->part, next->last});
-  else
-    core_.download(next->part, [me = shard_control{self_}, number, ver = next->ver, last = next->last](const auto& on_host) {
-      caf::anon_send(me, piece_downloaded{number, ver, on_host, last});
-    });
-  return promise;
-}
-
-void shard_state::deliver(const piece_downloaded& piece) {
-  auto asked = unanswered_.extract(piece.number);
-  if (!asked)
-    return;
-  const auto values = piece.values.span<const float>();
-  asked.mapped().deliver(parameters_piece{piece.ver, {values.begin(), values.end()}, piece.last});
-}
-
 void shard_state::serve(const protocols::send_order& order) {
   if (pending_.empty())
     send_all(order);
   else
     pending_.back().then_send.push_back(order);
+}
+
+void shard_state::follow(const protocols::send_order& order) {
+  if (!setup_.codec)
+    return;
+  if (pending_.empty())
+    setup_.codec->follow(order, ready_);
+  else
+    pending_.back().then_follow.push_back(order);
 }
 
 void shard_state::send_all(protocols::send_order order) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -106,6 +105,7 @@ public:
       caf::anon_send(peers_->coordinator, protocols::caught_up{setup_.place.self});
   }
   void serve(const protocols::send_order& order);
+  void follow(const protocols::send_order& order);
   tensor parameters() const { return newest_; }
   void tell_coordinator(const protocols::report& fact);
   void broken(const std::string& why);
@@ -116,14 +116,14 @@ public:
   static constexpr bool checks() { return debug_build; }
 
 private:
-  /// An apply that the device has not finished, and the orders to send its result.
+  /// An apply that the device has not finished, and the orders to send its result, or that say who sends it.
   struct pending_apply {
     protocols::version ver;
     kernels::buffer parameters;
-    std::vector<kernels::buffer> terms; ///< alive until it has run
-    std::vector<protocols::send_order> then_send;
-    std::vector<std::shared_ptr<role_snapshot>> snapshots; ///< to be written
-    std::uint64_t mark = 0;                                ///< of core_.held
+    std::vector<kernels::buffer> terms{}; ///< alive until it has run
+    std::vector<protocols::send_order> then_follow{}, then_send{};
+    std::vector<std::shared_ptr<role_snapshot>> snapshots{}; ///< to be written
+    std::uint64_t mark = 0;                                  ///< of core_.held
   };
 
   static protocols::holder_binding<shard_state> bind(shard_state& self, const shard_setup& setup);
@@ -144,8 +144,6 @@ private:
   void send_from_device(protocols::send_order order, const kernels::buffer& parameters);
   parameters_part cut(const kernels::buffer& parameters, flat_range part) const;
   protocols::version marked() const;
-  caf::result<parameters_piece> read(const parameters_query& query);
-  void deliver(const piece_downloaded& piece);
   actor_report report() const;
   void arrive(std::optional<complete<protocols::push>> done);
   void arrive(std::optional<complete<protocols::partial>> done);
@@ -166,8 +164,6 @@ private:
   std::deque<pending_apply> pending_;
   shard_copies copies_;
   parameter_readings readings_;
-  std::map<std::uint64_t, caf::typed_response_promise<parameters_piece>> unanswered_; ///< by the number of the piece
-  std::uint64_t last_piece_ = 0;
   activity& activity_;
   training_clock clock_;
   training_timers timers_;
