@@ -229,13 +229,15 @@ public:
         newest_(shop.first.slice(bytes_of(range.begin), bytes_of(range.size()))) {
     const auto from = shop.source.of_shard(range, shop.allocate());
     step_.resume(from);
-    if (shop.job.codec.encodes_params())
-      image_.emplace(shop.job.codec.params_form(), shop.job.seed, range, std::vector{range}, shop.allocate()).resume(from);
+    if (const auto form = shop.job.codec.params_form(); form != kernels::form::fp32 && !kernels::is_sparse(form))
+      image_.emplace(form, shop.job.seed, range, std::vector{range}, shop.allocate()).resume(from);
   }
 
   sim::tensor parameters() const override { return wrap(newest_); }
 
   sim::tensor move_image(protocols::version ver) override {
+    if (!image_)
+      return parameters();
     image_->move(ver, newest_);
     return wrap(image_->image());
   }
@@ -276,7 +278,7 @@ private:
   flat_range range_;
   actors::shard_step step_;
   kernels::buffer newest_;
-  std::optional<actors::encoded_parameters> image_; ///< where parameters travel encoded
+  std::optional<actors::encoded_parameters> image_; ///< none: workers have the version itself
 };
 
 class model_numerics final : public sim::numerics {

@@ -102,8 +102,7 @@ public:
                          .step = {.lr_scale = round.lr_scale},
                          .samples_before = round.samples_before,
                          .workers = static_cast<std::uint32_t>(members.size())};
-    const protocols::version before{round.ver.value - 1};
-    const sim::tensor parameters = job_.codec.encodes_params() ? shard_->move_image(before) : shard_->parameters();
+    const sim::tensor parameters = shard_->move_image({round.ver.value - 1});
     std::vector<sim::operand> sum;
     for (const auto& [id, weight] : round.contributions)
       sum.push_back({.tensor = gradient_of(id, current, round, parameters), .weight = weight});

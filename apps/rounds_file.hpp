@@ -15,7 +15,7 @@
 namespace troupe::apps {
 
 /// Why the job's versions cannot be computed from its rounds: a protocol whose workers keep something between rounds, or that has
-/// no rounds; sums and devices whose bits one process on a CPU does not repeat. Empty: they can.
+/// no rounds; sums, devices and images of parameters whose bits one process on a CPU does not repeat. Empty: they can.
 config::problems cannot_replay(const config::loaded_job& loaded);
 
 /// By job key, as text, what the bits of its versions depend on.

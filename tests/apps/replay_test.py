@@ -242,6 +242,19 @@ class Refused(ReplayTest):
                 self.assertRegex(self.replay("--set", f"{key}={value}", code=2)[1],
                                  rf"--set {key}: {key} is .*, and .*rounds.jsonl was written by a job with ")
 
+    def test_another_codec_of_parameters(self):
+        self.recorded("--set", "codec.params=int8")
+        self.assertRegex(self.replay("--set", "codec.params=int4", code=2)[1],
+                         r"--set codec.params: codec.params is .*int4.*, and .*rounds.jsonl was written by a job with .*int8")
+
+    def test_copies_of_shards_whose_parameters_are_rounded(self):
+        done = subprocess.run([cluster_test.TROUPE, "run", self.path("job.toml", JOB), "--nodes", "2", "--rounds", self.rounds, "--set",
+                               "codec.params=int8", "--set", "cluster.replicas=2"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("--set codec.params: a copy of a shard that comes later, and takes its place, begins with the version itself, which no list of "
+                      "gradients tells; leave it out, or write cluster.replicas = 1", done.stderr)
+        self.assertFalse(os.path.exists(self.rounds))
+
     def test_a_protocol_whose_versions_are_not_sums_of_gradients(self):
         for name, why in (("async", "has no rounds: every shard applies each push alone"),
                           ("local", "has workers that keep parameters of their own between rounds"),
