@@ -62,8 +62,8 @@ struct foreign_step {
 
 class foreign_plan final : public plan {
 public:
-  foreign_plan(const parameter_layout& layout, std::shared_ptr<foreign_computer> by)
-      : layout_(std::make_shared<parameter_layout>(layout)), by_(std::move(by)) {
+  foreign_plan(const parameter_layout& layout, std::shared_ptr<foreign_computer> by, std::int32_t worker)
+      : layout_(std::make_shared<parameter_layout>(layout)), by_(std::move(by)), worker_(worker) {
     cost_.parameter_bytes = layout.floats() * static_cast<std::int64_t>(sizeof(float));
   }
 
@@ -93,6 +93,7 @@ private:
     const auto step = std::make_shared<foreign_step>(
         foreign_step{layout_, outcome_, std::vector<char>(training ? layout_->slots.size() : 0), args, true});
     by_->enqueue({.training = training,
+                  .worker = worker_,
                   .rows = {static_cast<const std::uint32_t*>(args.x), static_cast<std::size_t>(args.rows)},
                   .parameters = args.parameters,
                   .gradients = args.gradients,
@@ -103,6 +104,7 @@ private:
 
   std::shared_ptr<const parameter_layout> layout_;
   std::shared_ptr<foreign_computer> by_;
+  std::int32_t worker_;
   std::shared_ptr<step_outcome> outcome_ = std::make_shared<step_outcome>();
   plan_cost cost_;
 };
@@ -133,8 +135,9 @@ private:
 
 } // namespace
 
-std::unique_ptr<plan> make_foreign_plan(const parameter_layout& layout, std::shared_ptr<foreign_computer> by) {
-  return std::make_unique<foreign_plan>(layout, std::move(by));
+std::unique_ptr<plan> make_foreign_plan(const parameter_layout& layout, std::shared_ptr<foreign_computer> by,
+                                        std::int32_t worker) {
+  return std::make_unique<foreign_plan>(layout, std::move(by), worker);
 }
 
 std::shared_ptr<const data_set> foreign_rows(std::int64_t first, std::int64_t count) {

@@ -25,6 +25,7 @@ struct foreign_outcome {
 /// A step or an evaluation that waits to be computed. Its memory lives as long as the task.
 struct foreign_task {
   bool training = true;                ///< false: an evaluation, without gradients
+  std::int32_t worker = -1;            ///< whose step it is; -1: nobody's
   std::span<const std::uint32_t> rows; ///< numbers of the samples, as foreign_rows has them
   const float* parameters = nullptr;   ///< flat, layout.floats(); shared, so never to be written
   float* gradients = nullptr;          ///< flat, to be written: d(mean loss)/d(parameter); null in an evaluation
@@ -45,8 +46,9 @@ public:
 };
 
 /// The plan of a foreign model: it hands each step and evaluation to the model's computer. A step is not cut into pieces. For
-/// memory on the host.
-std::unique_ptr<plan> make_foreign_plan(const parameter_layout& layout, std::shared_ptr<foreign_computer> by);
+/// memory on the host. `worker`: see plan::options.
+std::unique_ptr<plan> make_foreign_plan(const parameter_layout& layout, std::shared_ptr<foreign_computer> by,
+                                        std::int32_t worker);
 
 /// Of a foreign model: samples that are their own numbers, [first, first + count).
 std::shared_ptr<const data_set> foreign_rows(std::int64_t first, std::int64_t count);

@@ -415,7 +415,7 @@ result<std::unique_ptr<plan>> plan::compile(const model& source, kernels::backen
     return error{errc::bad_option,
                  "a model that other code computes has its parameters in the host's memory; give compute.device = \"cpu\""};
   if (source.computed_by())
-    return make_foreign_plan(source.layout(), source.computed_by());
+    return make_foreign_plan(source.layout(), source.computed_by(), opts.worker);
   const auto& g = source.forward();
   for (const auto& n : g.nodes())
     if (opts.training && std::holds_alternative<ops::batchnorm>(n.op)) {

@@ -98,6 +98,7 @@ public:
     bool predictions = false;
     /// Compute the inside of blocks a second time instead of keeping it, see differentiation::recompute.
     bool recompute = false;
+    std::int32_t worker = -1; ///< whose steps these are, told to whoever computes a foreign model; -1: evaluations are nobody's
   };
 
   static result<std::unique_ptr<plan>> compile(const model& source, kernels::backend& queue, const options& opts);

@@ -186,7 +186,7 @@ int troupe_next(troupe_run* run, troupe_task* task, int timeout_ms) {
       return over || run->run.over() ? TROUPE_OVER : TROUPE_TIMEOUT;
     const auto& its = *run->task;
     run->blocks = its.blocks;
-    *task = {its.rows.data(), its.rows.size(), its.parameters, its.gradients};
+    *task = {its.rows.data(), its.rows.size(), its.parameters, its.gradients, its.worker};
     return its.training ? TROUPE_STEP : TROUPE_EVALUATE;
   });
 }

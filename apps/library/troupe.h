@@ -43,7 +43,7 @@ typedef struct {
   const char* script;
   /* 1: an optimizer of the caller's takes the steps of workers, under protocols in which they take steps of their own (local,
    * adacomm, easgd, gossip). What is written for each parameter is what it moved by, as for statistics: the old value minus the
-   * new one. The optimizer's state is the caller's to keep. 0: Troupe's optimizer does. */
+   * new one. The optimizer's state is the caller's to keep, of each worker its own. 0: Troupe's optimizer does. */
   int32_t own_optimizer;
 } troupe_model;
 
@@ -84,6 +84,7 @@ typedef struct {
   size_t count;
   const float* parameters; /* flat; parameter i begins at troupe_offset(run, i). Shared: not to be written */
   float* gradients;        /* likewise, of the mean loss of the rows, to be written; null in an evaluation */
+  int32_t worker;          /* whose step it is, of the workers that this process computes for; -1 in an evaluation */
 } troupe_task;
 
 /* Waits for a task. Its memory stays until the next call of troupe_next or troupe_close. TROUPE_OVER: there will be no more.

@@ -363,6 +363,17 @@ for entry in json.loads(troupe._library.library().troupe_listing())["protocols"]
         self.assertGreater(max(abs(x) for x in troupes), 0.5)
         self.assertLess(max(abs(a - b) for a, b in zip(troupes, torchs)), 1e-5)
 
+    def test_each_worker_has_a_state_of_its_own_wherever_it_is(self):
+        values = []
+        for where in ("nodes=2", "workers=2", "nodes=2, workers=4", "workers=4"):
+            loop = MODULE_LOOP.replace("**json", f"{where}, batch=20, epochs=2, protocol=troupe.local(steps=5), own_optimizer=inner, **json")
+            inner = "\ninner = torch.optim.AdamW(module.parameters(), lr=0.01)\n"
+            found = json.loads(self.run_script(MODULE + inner + loop, "{}").splitlines()[-1])["values"]
+            values.append([x for each in found.values() for x in sum([v if isinstance(v, list) else [v] for v in each], [])])
+        for i, other in ((0, 1), (2, 3)):
+            self.assertLess(max(abs(a - b) for a, b in zip(values[i], values[other])), 1e-6)
+        self.assertGreater(max(abs(a - b) for a, b in zip(values[0], values[2])), 1e-3)
+
     def test_an_inner_adamw_trains_digits(self):
         out = self.digits("""
 module = net()
@@ -385,7 +396,6 @@ print(len(inner.state))
                 ("a key", "accuracy(net(), own_optimizer=inner, protocol='local', set={'optimizer.weight_decay': 0.1})",
                  "this job sets optimizer keys; leave those out"),
                 ("none of torch", "accuracy(net(), own_optimizer='adamw', protocol='local')", "own_optimizer is 'adamw', and no optimizer of"),
-                ("shared", "accuracy(net(), own_optimizer=inner, protocol='local', workers=2)", "2 workers in 1 process"),
         ]:
             with self.subTest(name):
                 self.assertIn(sentence, self.digits("inner = torch.optim.SGD(net().parameters(), lr=0.1)\n" + call, code=1))

@@ -56,7 +56,7 @@ protected:
 
   std::shared_ptr<kernels::backend> queue = kernels::open_backend({});
   std::shared_ptr<kept_tasks> by = std::make_shared<kept_tasks>();
-  std::unique_ptr<plan> compiled = plan::compile(model::foreign(three_slots(), by), *queue, {.max_rows = 2}).value();
+  std::unique_ptr<plan> compiled = plan::compile(model::foreign(three_slots(), by), *queue, {.max_rows = 2, .worker = 3}).value();
   kernels::buffer parameters, gradients, x;
   std::vector<int> ready;
   int done = 0;
@@ -67,6 +67,7 @@ TEST_F(Foreign, AStepIsHandedOutAndEndsWhenItsComputerSaysSo) {
   ASSERT_EQ(by->tasks.size(), 1U);
   auto& task = by->tasks.front();
   EXPECT_TRUE(task.training);
+  EXPECT_EQ(task.worker, 3);
   EXPECT_EQ(std::vector<std::uint32_t>(task.rows.begin(), task.rows.end()), (std::vector<std::uint32_t>{5, 9}));
   EXPECT_EQ(task.parameters, parameters.as<const float>());
   task.ready(1);

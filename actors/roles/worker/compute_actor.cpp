@@ -26,7 +26,8 @@ compute_state::compute_state(measured_pointer<device_compute_actor> self, comput
                                         .training = true,
                                         .capture = device,
                                         .report_bytes = device ? setup.report_bytes : 0,
-                                        .recompute = setup.recompute}));
+                                        .recompute = setup.recompute,
+                                        .worker = static_cast<std::int32_t>(setup.worker)}));
   end_with_reason(*self, std::string{queue_->name()},
                   fmt::format("parameters and gradients of {} bytes each, and a workspace of {} bytes for {} rows",
                               plan_->cost().parameter_bytes, plan_->cost().workspace_bytes, setup.max_rows));

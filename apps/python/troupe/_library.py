@@ -34,7 +34,7 @@ class Options(ctypes.Structure):
 
 class Task(ctypes.Structure):
     _fields_ = [("rows", ctypes.POINTER(ctypes.c_uint32)), ("count", ctypes.c_size_t), ("parameters", ctypes.c_void_p),
-                ("gradients", ctypes.c_void_p)]
+                ("gradients", ctypes.c_void_p), ("worker", ctypes.c_int32)]
 
 
 _SIGNATURES = {

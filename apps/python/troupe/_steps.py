@@ -139,7 +139,8 @@ class Loop:
                 return None
             if code != _library.TIMEOUT:
                 rows = _array(ctypes.addressof(task.rows.contents), task.count, ctypes.c_uint32).astype(numpy.int64)
-                return rows, self._views(task.parameters), self._views(task.gradients) if code == _library.STEP else None
+                gradients = self._views(task.gradients) if code == _library.STEP else None
+                return task.worker, rows, self._views(task.parameters), gradients
 
     def _show(self):
         line = ctypes.c_char_p()
@@ -223,12 +224,13 @@ class _Gradients:
 class ArrayStep:
     """One step of a model in NumPy.
 
-    `rows`: the numbers of its samples. `training`: whether gradients are wanted. `parameters` and `gradients`: arrays by name, until
+    `rows`: the numbers of its samples. `training`: whether gradients are wanted. `worker`: whose step it is, by number; -1 in an
+    evaluation. `parameters` and `gradients`: arrays by name, until
     the next step; the former cannot be written. `done(loss)` ends it, with the mean loss over the rows.
     """
 
-    def __init__(self, loop, names, rows, parameters, gradients):
-        self._loop, self._names, self.rows, self.training = loop, names, rows, gradients is not None
+    def __init__(self, loop, names, worker, rows, parameters, gradients):
+        self._loop, self._names, self.worker, self.rows, self.training = loop, names, worker, rows, gradients is not None
         self.parameters = dict(zip(names, [array.view() for array in parameters]))
         for array in self.parameters.values():  # of a view of its own: the block may be one of gradients later
             array.flags.writeable = False
@@ -264,8 +266,8 @@ class _Arrays:
     def slots(self):
         return _Slots([(name, _library.TRAINED, array) for name, array in self._arrays.items()])
 
-    def step(self, loop, rows, parameters, gradients):
-        return ArrayStep(loop, list(self._arrays), rows, parameters, gradients)
+    def step(self, loop, worker, rows, parameters, gradients):
+        return ArrayStep(loop, list(self._arrays), worker, rows, parameters, gradients)
 
     def wrap(self, views):
         return views
@@ -292,14 +294,15 @@ def steps(model, *, samples, test, batch=64, nodes=None, workers=None, epochs=1,
     whether to show it; None: on a terminal or in a notebook.
 
     `own_optimizer`: an optimizer of torch.optim that takes workers' steps between two exchanges, under local, adacomm, easgd and
-    gossip; its state stays in its process. Of a dict: True, and step.gradients["w"] is what w moved by, old minus new.
+    gossip. Each worker has a state of its own, which stays in its process. Of a dict: True, and step.gradients["w"] is what w
+    moved by, old minus new; what a worker keeps between steps goes by `step.worker`.
 
     `cluster`: start this script on each host, and the first node submits the job. It is a cluster file, with `node` (or
     TROUPE_NODE_NAME in the environment) for which of its nodes this process is; or "slurm", in a step of srun; or "kubernetes", in
     an indexed Job. The latter two, which are found without a word where neither `nodes` nor `cluster` is given, take `certs`, a
     folder of certificates, or `insecure`. Processes wait `wait_s` seconds for each other.
 
-    A step of a module has `rows`, `training`, and `backward(loss, correct=None)`, to be called once, with the mean loss over the
+    A step of a module has `rows`, `training`, `worker`, and `backward(loss, correct=None)`, to be called once, with the mean loss over the
     rows, in evaluations too. Troupe takes the steps of the parameters, so there is no optimizer in the loop. After it, the model
     has the final parameters.
 
@@ -339,9 +342,6 @@ def steps(model, *, samples, test, batch=64, nodes=None, workers=None, epochs=1,
         binding = _torch.Modules(model, own_optimizer or None, _threads(nodes) if nodes > 1 and "OMP_NUM_THREADS" not in os.environ else None)
     if own_optimizer and optimizer is not None:
         raise _library.Error("own_optimizer takes the steps, and optimizer is Troupe's; give one of them")
-    if own_optimizer and (workers or nodes) > nodes and not cluster:
-        raise _library.Error(f"own_optimizer has one state, and here are {workers} workers in {nodes} process{'es' * (nodes > 1)}; take as "
-                             "many nodes as workers")
     slots = binding.slots()
     script = _script() if cluster else None
     described = _library.Model(slots.described, len(slots.names), samples, test, script and script.encode(), bool(own_optimizer))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Modules of PyTorch under troupe.steps."""
+import collections
+import copy
+
 import torch
 
 from . import _library, _steps
@@ -9,11 +12,11 @@ class Step:
     """One step of a module.
 
     `rows`: the numbers of its samples, as a tensor. `training`: whether a gradient is wanted; the module is in that mode already.
-    `backward(loss)` ends it.
+    `worker`: whose step it is, by number; -1 in an evaluation. `backward(loss)` ends it.
     """
 
-    def __init__(self, modules, loop, rows, training):
-        self._modules, self._loop, self.rows, self.training = modules, loop, rows, training
+    def __init__(self, modules, loop, worker, rows, training):
+        self._modules, self._loop, self.worker, self.rows, self.training = modules, loop, worker, rows, training
 
     def backward(self, loss, correct=None):
         """Ends the step: computes gradients where it trains. `loss`: the mean over the rows. `correct`: how many rows are predicted
@@ -46,6 +49,8 @@ class Modules:
             torch.set_num_threads(threads)
         self._hooks = [] if optimizer else [p.register_hook(self._hook_of(i)) for i, p in enumerate(self._parameters) if p.requires_grad]
         self._own = [p.detach().clone() for p in self._parameters] if optimizer else None  # that the optimizer may write
+        self._states = {}  # of the optimizer, by worker
+        self._first_state = optimizer.state if optimizer else None
 
     def slots(self):
         """Parameters, then statistics."""
@@ -65,7 +70,13 @@ class Modules:
                 self._loop.ready(index)
         return arrived
 
-    def step(self, loop, rows, parameters, gradients):
+    def _state_of(self, worker):
+        """Each begins with what the optimizer had."""
+        if worker not in self._states:
+            self._states[worker] = collections.defaultdict(dict, {p: copy.deepcopy(kept) for p, kept in self._first_state.items()})
+        return self._states[worker]
+
+    def step(self, loop, worker, rows, parameters, gradients):
         """Gives the module this version's parameters."""
         self._loop, self._gradients, self._before = loop, gradients, parameters
         for i, (p, values) in enumerate(zip(self._parameters, parameters)):
@@ -75,9 +86,11 @@ class Modules:
             buffer.copy_(values)
         self._note_versions()
         training = gradients is not None
+        if training and self._optimizer is not None:
+            self._optimizer.state = self._state_of(worker)
         self._module.train(training)
         torch.set_grad_enabled(training)
-        return Step(self, loop, torch.from_numpy(rows), training)
+        return Step(self, loop, worker, torch.from_numpy(rows), training)
 
     def backward(self, loss):
         """Gradients, those of statistics too: what they moved by."""
