@@ -28,8 +28,8 @@ using clock = std::chrono::steady_clock;
 
 /// How long the cluster may take to answer.
 constexpr auto patience = 30s;
-/// A coordinator that comes back is found soon, and one that does not is no burden.
-constexpr auto between_dials = 500ms;
+/// Between two rounds of all addresses: a coordinator that comes back is found soon, and one that does not is no burden.
+constexpr auto between_rounds = 200ms;
 
 /// Dials once, on a thread of its own.
 caf::behavior dialer(caf::event_based_actor* self, const actors::coordinator_address& to) {
@@ -169,7 +169,8 @@ private:
       return fail(jobs_outlive_it()
                       ? fmt::format("the cluster's coordinator is gone, and did not come back within {:g} s: {}", orphan_s_, why)
                       : "the cluster's coordinator is gone: " + why);
-    self_->run_delayed(between_dials, [this] { dial(); });
+    const bool tried_all = dialled_ % setup_.addresses.size() == 0;
+    self_->run_delayed(tried_all ? between_rounds : 0ms, [this] { dial(); });
   }
 
   void come_back(const actors::cluster_actor& to) {
