@@ -12,6 +12,12 @@ A job of three processes on this machine makes steps of 20 ms, and is harmed N t
   lead    the end of the first shard, which leads the job; likewise
   leader  kill -9 of the process that leads three coordinators, beside two nodes with the job, which keeps no checkpoint
 
+  goodput      a process with a worker, a shard and a copy killed every 20 s for 5 minutes: steps per second, beside a run that nobody harms
+  alarm        nothing, at a load of 8 for 10 minutes: who is put out all the same
+  checkpoints  one every 10 s of an MLP: steps per second, beside a run without
+  copies       cluster.replicas = 2: likewise
+  large        checkpoints of 1 GB: the longest round, and the file beside one of dd's
+
   doors   strangers at the ports of a cluster: 10,000 connections that say nothing, 500 that say a byte a second, 1,000 a second that say
           garbage, or lengths of 2^60, and 1,000 TLS handshakes a second; printed are the memory that this takes, the steps per second,
           and how soon the next node joins, each beside those without strangers
@@ -35,6 +41,7 @@ import time
 import cluster_test
 import connections
 import doors_bench
+import upkeep_bench
 
 JOB = cluster_test.JOB.replace("epochs = 2", "seconds = 1e6\n[evaluate]\nevery_s = 1e6\n[inject]\nstep_ms = 20")
 DEADLINE_S = 60
@@ -174,7 +181,7 @@ def lose_lead(run, _):
 
 
 FAULTS = {"none": lambda run, child: None, "stop": stop, "kill": kill, "reset": reset, "shard": lose_shard, "lead": lose_lead,
-          "leader": None, "doors": None}
+          "leader": None, **dict.fromkeys(upkeep_bench.KINDS), "doors": None}
 WITH_COPIES = ["--set", "cluster.replicas=2", "--set", "cluster.placement=colocated", "--set", "cluster.workers=3", "--set",
                "cluster.shards=3"]
 
@@ -239,10 +246,12 @@ def main():
     asked = parser.parse_args()
     if unknown := set(asked.faults) - set(FAULTS):
         parser.error(f"what is {', '.join(unknown)}? There are {', '.join(FAULTS)}")
-    rows, doors = [], None
+    rows, doors, upkeep = [], None, []
     if "doors" in asked.faults:
         asked.faults.remove("doors")
         doors = doors_bench.print_rows(asked.troupe, asked.json)
+    kinds = [each for each in asked.faults if each in upkeep_bench.KINDS]
+    asked.faults = [each for each in asked.faults if each not in kinds]
     if not asked.json and asked.faults:
         print(f"{'fault':<8}{'times':>6}{'gap p50':>10}{'gap p99':>10}{'back p50':>10}{'back p99':>10}{'restarts':>10}{'load':>7}")
     for fault in asked.faults:
@@ -252,8 +261,10 @@ def main():
         if not asked.json:
             print(f"{fault:<8}{row['times']:>6}{seconds[0]:>10}{seconds[1]:>10}{seconds[2]:>10}{seconds[3]:>10}{row['restarts']:>10}{row['load']:>7.1f}",
                   flush=True)
+    if kinds:
+        upkeep = upkeep_bench.print_rows(asked.troupe, kinds, asked.json)
     if asked.json:
-        print(json.dumps({"faults": rows, **({"doors": doors} if doors else {})}))
+        print(json.dumps({"faults": rows, **({"upkeep": upkeep} if upkeep else {}), **({"doors": doors} if doors else {})}))
 
 
 if __name__ == "__main__":
