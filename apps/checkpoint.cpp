@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "actors/checkpoint/checkpoint_file.hpp"
+#include "actors/checkpoint/names.hpp"
 #include "apps/report.hpp"
 #include "tensor/safetensors.hpp"
 
@@ -228,7 +229,8 @@ exit_code export_one(const checkpoint_options& options, const chosen_checkpoints
     layout.slots.push_back({each.name, each.dims, each.offset, {}});
   std::vector<float> parameters(what.floats); // its files are as large: good_one has read them
   if (layout.slots.empty()
-      || !actors::read_block(folder, what, "parameters", {0, static_cast<std::int64_t>(what.floats)}, parameters.data())) {
+      || !actors::read_block(folder, what, actors::parameters_name, {0, static_cast<std::int64_t>(what.floats)},
+                             parameters.data())) {
     fmt::print(stderr, "troupe: {}: holds no {} to export\n", folder, layout.slots.empty() ? "names of tensors" : "parameters");
     return exit_failed;
   }

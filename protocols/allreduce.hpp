@@ -50,7 +50,7 @@ public:
   worker_effects on(const fetch_order& msg) override; ///< the first of the plan answers
   worker_effects on(const hold_order& msg) override;
   worker_effects on(const checkpoint_order& msg) override;
-  void goes_on(std::uint64_t samples, bool) override { course_.samples = samples; }
+  void goes_on(const worker_memory& from) override { course_.samples = from.samples; }
   void model_is(std::uint64_t bytes) override { bytes_ = bytes; }
   std::vector<worker_id> waiting_for() const override;
   void check() const override;

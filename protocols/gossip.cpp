@@ -49,10 +49,19 @@ worker_effects gossip_worker::begin_if_ready() {
   if (begun_ || !first_ || !plan_.has(self_))
     return {};
   begun_ = true;
-  late_ = first_->ver != version{};
-  weight_ = late_ ? 0 : 1;
-  position_ = first_->position;
-  return {adopt{first_->ver, first_->parameters}, mix{{{first_->parameters, 1}}}, next_step()};
+  late_ = first_->position != memory_.samples;
+  const bool has_replica = !late_ && memory_.has_replica && memory_.weight > 0;
+  weight_ = late_ ? 0 : has_replica ? memory_.weight : 1;
+  next_position_ = has_replica ? memory_.position : first_->position;
+  worker_effects out{adopt{first_->ver, first_->parameters}};
+  if (!has_replica)
+    out.emplace_back(mix{{{first_->parameters, 1}}});
+  out.emplace_back(next_step());
+  return out;
+}
+
+kept_replica gossip_worker::kept() const {
+  return {.sum = mean(), .weight = weight_here(), .position = position_};
 }
 
 worker_effects gossip_worker::on(const computed& msg) {
@@ -73,7 +82,7 @@ worker_effects gossip_worker::on(const computed& msg) {
                                 .compute = msg.compute,
                                 .finite = msg.finite,
                                 .ignored = msg.ignored}});
-  idle_ = msg.samples == 0 && std::ranges::all_of(heard_, [](const auto& from) { return from.second.weight == 0; });
+  idle_ = msg.samples == 0 && nothing_came();
   if (!idle_)
     go_on(out);
   return out;
@@ -118,25 +127,37 @@ void gossip_worker::go_on(worker_effects& out) {
   out.emplace_back(next_step());
 }
 
-void gossip_worker::mix_in(worker_effects& out) {
+bool gossip_worker::nothing_came() const {
+  return std::ranges::all_of(heard_, [](const auto& from) { return from.second.weight == 0; });
+}
+
+double gossip_worker::weight_here() const {
   double total = weight_;
   for (const auto& [from, msg] : heard_)
     total += msg.weight;
-  mix whole;
+  return total;
+}
+
+std::vector<term> gossip_worker::mean() const {
+  const double total = weight_here();
+  std::vector<term> out;
   if (weight_ > 0)
-    whole.terms.push_back({own_parameters, weight_ / total});
-  worker_effects used;
-  for (auto& [from, msg] : heard_)
-    if (const double weight = std::exchange(msg.weight, 0); weight > 0) {
-      whole.terms.push_back({msg.data, weight / total});
-      used.emplace_back(discard{std::exchange(msg.data, {})});
-    }
-  if (used.empty())
+    out.push_back({own_parameters, weight_ / total});
+  for (const auto& [from, msg] : heard_)
+    if (msg.weight > 0)
+      out.push_back({msg.data, msg.weight / total});
+  return out;
+}
+
+void gossip_worker::mix_in(worker_effects& out) {
+  if (nothing_came())
     return;
-  weight_ = total;
+  out.emplace_back(mix{mean()});
+  weight_ = weight_here();
   late_ = false;
-  out.emplace_back(std::move(whole));
-  out.insert(out.end(), used.begin(), used.end());
+  for (auto& [from, msg] : heard_)
+    if (std::exchange(msg.weight, 0) > 0)
+      out.emplace_back(discard{std::exchange(msg.data, {})});
 }
 
 void gossip_worker::share_out(worker_effects& out) {
@@ -148,7 +169,7 @@ void gossip_worker::share_out(worker_effects& out) {
   if (count == 0 || !(weight_ > 0))
     return;
   weight_ /= static_cast<double>(count + 1);
-  random_stream draw = random_stream::keyed(seed_, peer_draws, self_.worker.value, position_);
+  random_stream draw = random_stream::keyed(seed_, peer_draws, self_.worker.value, next_position_);
   for (std::size_t i = 0; i < count; ++i) {
     std::swap(others[i], others[i + draw.below(others.size() - i)]);
     out.emplace_back(send_peer{others[i], {.from = self_, .round = steps_, .weight = weight_}});
@@ -159,10 +180,10 @@ void gossip_worker::share_out(worker_effects& out) {
 /// has some.
 local_step gossip_worker::next_step() {
   const auto n = static_cast<std::uint32_t>(plan_.workers.size());
-  const std::uint64_t end = plan_.after(position_);
-  const auto cuts = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(end - position_, 1, n));
+  position_ = std::exchange(next_position_, plan_.after(next_position_));
+  const auto cuts = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(next_position_ - position_, 1, n));
   const auto rank = static_cast<std::uint32_t>(plan_.rank_of(self_.worker));
-  return {{.step = ++steps_, .position = std::exchange(position_, end), .batches = n, .cuts = cuts, .parts = {{rank % cuts, 1}}}};
+  return {{.step = ++steps_, .position = position_, .batches = n, .cuts = cuts, .parts = {{rank % cuts, 1}}}};
 }
 
 protocol gossip_protocol() {
@@ -174,6 +195,7 @@ protocol gossip_protocol() {
           .recipients = "peers drawn at random, after each step; no worker waits",
           .pays_when = "the link is slow, and any worker may die",
           .decentralized = true,
+          .resumable = true,
           .parameters = {peers},
           .validate = [peers](const protocol_spec& spec, std::uint32_t workers) -> std::string {
             const std::int64_t count = peers.of(spec);

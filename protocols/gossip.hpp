@@ -23,7 +23,9 @@ namespace troupe::protocols {
 /// because the lead may not have heard of the last ones.
 ///
 /// A weight of 0 means that x must not be spread: the next message replaces it. A worker that joins late starts this way, and so
-/// does a replica that has diverged. A message's weight travels in `peer_message::weight`, its step in `round`.
+/// does a replica that has diverged. One of a job that goes on from a checkpoint has the x and a of then; what was on its way is
+/// lost. Where the checkpoint has none for it, it begins at the mean with weight 1. A message's weight travels in
+/// `peer_message::weight`, its step in `round`.
 class gossip_worker final : public worker {
 public:
   gossip_worker(member self, std::uint32_t peers, std::uint64_t seed) : self_(self), peers_(peers), seed_(seed) {}
@@ -34,6 +36,9 @@ public:
   /// From itself: a message that the driver could not send because the peer is gone or behind; its weight comes back.
   worker_effects on(const peer_message& msg) override;
   worker_effects on(const fetch_order& msg) override;
+  void goes_on(const worker_memory& from) override { memory_ = from; }
+  /// As if it mixed now. The step under way is made again.
+  kept_replica kept() const override;
   void check() const override;
 
   double weight() const { return weight_; }
@@ -41,6 +46,10 @@ public:
 private:
   worker_effects begin_if_ready();
   void go_on(worker_effects& out);
+  bool nothing_came() const; ///< that is not mixed yet
+  /// The sum of the weights here, its own and of what has come.
+  double weight_here() const;
+  std::vector<term> mean() const;
   void mix_in(worker_effects& out);
   void share_out(worker_effects& out);
   local_step next_step();
@@ -55,8 +64,10 @@ private:
   double weight_ = 0;
   /// The newest message of each sender. Once mixed, its tensor and weight are 0; a message that is not newer is refused.
   std::map<member, peer_message> heard_;
-  std::uint64_t steps_ = 0, position_ = 0;
-  step_count made_; ///< steps that have been reported and are in x
+  std::uint64_t steps_ = 0;
+  std::uint64_t position_ = 0, next_position_ = 0; ///< of the step under way, and of the next
+  worker_memory memory_{};                         ///< with which it begins
+  step_count made_;                                ///< steps that have been reported and are in x
 };
 
 protocol gossip_protocol();

@@ -41,6 +41,13 @@ lead_state at_rest(plan newest, version made, const worker_course& course) {
           .rule = allreduce_rule_state{.made = made, .samples = course.samples, .position = course.position}};
 }
 
+lead_state at_rest(plan newest, const step_count& made) {
+  return {.plan = at_rest(std::move(newest)),
+          .samples_applied = made.samples,
+          .made = {made.steps},
+          .rule = gossip_rule_state{.made = {made.steps}, .samples = made.samples}};
+}
+
 lead_state at_rest(lead_state state) {
   rule_state rule;
   if (const auto* rounds = std::get_if<round_rule_state>(&state.rule))

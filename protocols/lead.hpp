@@ -50,6 +50,8 @@ lead_state at_rest(lead_state state);
 /// Likewise where all workers take the same steps and one of them, at version `made`, says it: the lead may not have heard of
 /// that.
 lead_state at_rest(plan newest, version made, const worker_course& course);
+/// Likewise where every worker has parameters of its own, and the lead counts their steps.
+lead_state at_rest(plan newest, const step_count& made);
 
 /// Several shards must not close one round over different workers, so the rule runs once, here.
 ///

@@ -43,7 +43,7 @@ public:
   worker_effects on(const params& msg) override;
   worker_effects on(const computed& msg) override;
   worker_effects on(const peer_message&) override { return {}; }
-  void goes_on(std::uint64_t, bool has_replica) override { has_replica_ = has_replica; }
+  void goes_on(const worker_memory& from) override { has_replica_ = from.has_replica; }
   void check() const override;
 
 private:

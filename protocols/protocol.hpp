@@ -48,8 +48,8 @@ struct protocol {
   bool pushes_parameters = false;
   bool own_samples = false;  ///< meant for workers that keep samples of their own
   bool keeps_pushes = false; ///< a version is made of older pushes, too, which a checkpoint does not have, nor a backup
-  /// All that a job goes on with is in the shards, in the rule, in the controller, in what all workers have alike, or a worker's
-  /// momentum. What else a worker has, one that joins does without.
+  /// All that a job goes on with is in the shards, in the rule, in the controller, in what all workers have alike, in what a
+  /// worker's `kept` tells, or its momentum. What else a worker has, one that joins does without.
   bool resumable = false;
 
   std::vector<parameter_info> parameters{};
@@ -79,6 +79,8 @@ struct protocol {
   /// Absent: nothing changes while the job runs.
   std::function<std::unique_ptr<controller>(const protocol_spec&)> make_controller{};
 
+  /// Whether every worker has parameters of its own, and no shard has any but the first: checkpoints are of workers alone.
+  bool replicas_differ() const { return decentralized && !reduces; }
   /// Whether its shards may have backups: a version is the sum of a round, and what is kept between rounds goes with the lead.
   bool may_have_backups() const { return resumable && !per_push && !decentralized && !keeps_pushes; }
   /// Whether a version may be made of the sum of several workers' gradients, which is then clipped by its own norm. Elsewhere

@@ -6,6 +6,21 @@
 
 namespace troupe::protocols {
 
+/// With what a worker begins at the start of a job that goes on from a checkpoint.
+struct worker_memory {
+  std::uint64_t samples = 0; ///< applied before, by all workers
+  bool has_replica = false;  ///< its own parameters and dual variable are as a worker of this number left them
+  // With a replica, as `kept` said then:
+  double weight = 0;
+  std::uint64_t position = 0;
+};
+/// What a worker adds to a checkpoint where no two have the same parameters.
+struct kept_replica {
+  std::vector<term> sum{}; ///< its parameters; none: it has none that are of use
+  double weight = 0;       ///< of these in the mean over all workers
+  std::uint64_t position = 0;
+};
+
 /// Parameters in, effects out. Never throws on input.
 class worker {
 public:
@@ -29,12 +44,10 @@ public:
     (void)msg;
     return {};
   }
-  /// Told to those at the beginning of a job that goes on from a checkpoint: how many samples were applied before, and whether
-  /// the worker's own parameters and dual variable are as one of this number had left them.
-  virtual void goes_on(std::uint64_t samples, bool has_replica) {
-    (void)samples;
-    (void)has_replica;
-  }
+  /// Before anything else.
+  virtual void goes_on(const worker_memory& from) { (void)from; }
+  /// For a checkpoint of now, between two messages.
+  virtual kept_replica kept() const { return {}; }
   /// How long one set of parameters is, before anything else.
   virtual void model_is(std::uint64_t bytes) { (void)bytes; }
   /// The peers from which it needs something now.

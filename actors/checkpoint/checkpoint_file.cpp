@@ -34,9 +34,11 @@ void remove_file(const std::string& path) {
     throw_io(path, "remove it", errno);
 }
 
+using open_files = std::vector<std::unique_ptr<shard_file>>;
+
 /// The shards'.
-std::vector<std::unique_ptr<shard_file>> open_all(const std::string& folder, const checkpoint_manifest& what) {
-  std::vector<std::unique_ptr<shard_file>> files;
+open_files open_all(const std::string& folder, const checkpoint_manifest& what) {
+  open_files files;
   for (const written_file& each : what.files)
     if (is_shard_name(each.name))
       files.push_back(std::make_unique<shard_file>(folder, each));
@@ -45,14 +47,44 @@ std::vector<std::unique_ptr<shard_file>> open_all(const std::string& folder, con
 }
 
 /// Throws where the ranges of `files`, which are in order, leave something of `part` out.
-void require_all(const std::string& folder, const std::vector<std::unique_ptr<shard_file>>& files, flat_range part,
-                 const std::string& of) {
+void require_all(const std::string& folder, const open_files& files, flat_range part, const std::string& of) {
   std::int64_t covered = part.begin;
   for (const auto& each : files)
     if (each->head().range.begin <= covered)
       covered = std::max(covered, each->head().range.end);
   if (covered < part.end)
     throw std::runtime_error(fmt::format("{}: no file has element {} of {}", folder, covered, of));
+}
+
+/// The workers' that have parameters of their own.
+open_files open_replicas(const std::string& folder, const checkpoint_manifest& what) {
+  open_files files;
+  for (const written_file& each : what.files)
+    if (auto file = std::make_unique<shard_file>(folder, each); file->has(replica_name))
+      files.push_back(std::move(file));
+  return files;
+}
+
+/// What there is of each element of the parameters.
+open_files carriers(const std::string& folder, const checkpoint_manifest& what) {
+  return what.has_shards() ? open_all(folder, what) : open_replicas(folder, what);
+}
+
+/// A piece of each at a time, so that little memory will do.
+void read_mean(const open_files& replicas, flat_range part, float* to) {
+  constexpr std::int64_t piece = 1 << 18;
+  std::vector<float> values(replicas.size() * piece);
+  for (std::int64_t begin = part.begin; begin < part.end; begin += piece) {
+    const flat_range now{begin, std::min(begin + piece, part.end)};
+    for (std::size_t r = 0; r < replicas.size(); ++r)
+      replicas[r]->read(replica_name, now, values.data() + r * piece);
+    for (std::int64_t i = 0; i < now.size(); ++i) {
+      double sum = 0;
+      for (std::size_t r = 0; r < replicas.size(); ++r)
+        sum += static_cast<double>(values[r * piece + static_cast<std::size_t>(i)]);
+      *to++ = static_cast<float>(sum / static_cast<double>(replicas.size()));
+    }
+  }
 }
 
 } // namespace
@@ -96,6 +128,12 @@ void remove_checkpoint(const std::string& dir, protocols::version ver) {
     throw_io(folder, "remove the folder", errno);
 }
 
+void remove_strays(const std::string& dir, protocols::version begin, protocols::version end) {
+  for (const auto ver : checkpoints_in(dir))
+    if (begin < ver && ver < end && !fs::exists(fs::path(dir) / checkpoint_name(ver) / manifest_name))
+      remove_checkpoint(dir, ver);
+}
+
 std::vector<std::string> faults_of(const std::string& folder) {
   std::vector<std::string> faults;
   try {
@@ -107,7 +145,7 @@ std::vector<std::string> faults_of(const std::string& folder) {
         faults.emplace_back(wrong.what());
       }
     if (faults.empty())
-      require_all(folder, open_all(folder, manifest), {0, static_cast<std::int64_t>(manifest.floats)}, "the parameters");
+      require_all(folder, carriers(folder, manifest), {0, static_cast<std::int64_t>(manifest.floats)}, "the parameters");
   } catch (const std::runtime_error& wrong) {
     faults.emplace_back(wrong.what());
   }
@@ -121,6 +159,12 @@ std::optional<std::string> fault_of(const std::string& folder) {
 
 bool read_block(const std::string& folder, const checkpoint_manifest& what, const std::string& block, flat_range part,
                 float* to) {
+  if (!what.has_shards() && block == parameters_name) {
+    const auto replicas = open_replicas(folder, what);
+    require_all(folder, replicas, part, "the parameters");
+    read_mean(replicas, part, to);
+    return true;
+  }
   auto files = open_all(folder, what);
   std::erase_if(files, [&](const auto& each) { return !each->has(block); });
   if (files.empty())
@@ -137,12 +181,13 @@ bool read_block(const std::string& folder, const checkpoint_manifest& what, cons
 
 std::uint64_t read_number(const std::string& folder, const checkpoint_manifest& what, const std::string& name) {
   std::uint64_t largest = 0;
-  for (const auto& each : open_all(folder, what)) {
-    const auto& numbers = each->head().numbers;
-    if (const auto found = numbers.find(name); found != numbers.end())
-      largest = std::max(largest, found->second);
-  }
+  for (const auto& each : open_all(folder, what))
+    largest = std::max(largest, each->number(name));
   return largest;
+}
+
+bool checkpoint_manifest::has_shards() const {
+  return std::ranges::any_of(files, [](const written_file& each) { return is_shard_name(each.name); });
 }
 
 const written_file* file_of_worker(const checkpoint_manifest& what, std::uint32_t worker) {

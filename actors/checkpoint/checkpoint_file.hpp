@@ -60,6 +60,8 @@ public:
   const shard_head& head() const;
   std::vector<std::string> blocks() const;
   bool has(const std::string& block) const;
+  /// 0 where it tells none of this name.
+  std::uint64_t number(const std::string& name) const;
   /// Copies the elements of `part`, a range of the flat parameters within this file's, after the CRCs of the pieces that they lie
   /// in. Throws std::runtime_error that names file, block and byte where one differs.
   void read(const std::string& block, flat_range part, float* to) const;
@@ -93,6 +95,8 @@ struct checkpoint_manifest {
   std::vector<written_file> files{};
   std::vector<tensor_place> tensors{};       ///< of the model's layout, in its order
   std::map<std::string, std::string> data{}; ///< SHA-256, by path, of the files that the job reads; empty: not known
+  /// Otherwise every worker had parameters of its own, and there are their files alone.
+  bool has_shards() const;
   friend bool operator==(const checkpoint_manifest&, const checkpoint_manifest&) = default;
 };
 
@@ -110,12 +114,16 @@ std::optional<protocols::version> checkpoint_version(const std::string& name);
 std::vector<protocols::version> checkpoints_in(const std::string& dir);
 /// Removes one, its manifest first. What is not a checkpoint's file stays, and the folder with it.
 void remove_checkpoint(const std::string& dir, protocols::version ver);
+/// Removes those after `begin` and before `end` that have no manifest: files of roles that stood still while the rest was written
+/// and removed.
+void remove_strays(const std::string& dir, protocols::version begin, protocols::version end);
 /// Whether manifest and files are whole, every CRC read, and have every one of the flat parameters; else why not.
 std::optional<std::string> fault_of(const std::string& folder);
 /// The same, with all that is wrong: one a file.
 std::vector<std::string> faults_of(const std::string& folder);
 /// Elements of a block over all shards' files, for any other division into shards. `to` has part.size() floats. False: no file
-/// has this block. Throws as shard_file does.
+/// has this block. Where no shard wrote one, "parameters" are the mean of the workers' replicas, as in an evaluation. Throws as
+/// shard_file does.
 bool read_block(const std::string& folder, const checkpoint_manifest& what, const std::string& block, flat_range part, float* to);
 /// The largest that a shard's file has, 0 where none has it: shards that apply each push alone may differ by a few.
 std::uint64_t read_number(const std::string& folder, const checkpoint_manifest& what, const std::string& name);

@@ -2,6 +2,7 @@
 // The beginning of a job.
 #include "actors/checkpoint/first_parameters.hpp"
 
+#include <bit>
 #include <cstring>
 #include <stdexcept>
 
@@ -37,7 +38,7 @@ kernels::buffer first_parameters::flat(const std::function<kernels::buffer(std::
   auto out = allocate(bytes_of(layout_.floats()));
   std::memset(out.data(), 0, out.bytes());
   if (resumes()) {
-    read_block(job_.checkpoint.resume, from_, "parameters", {0, layout_.floats()}, out.as<float>());
+    read_block(job_.checkpoint.resume, from_, parameters_name, {0, layout_.floats()}, out.as<float>());
     return out;
   }
   if (job_.init == init_zeros)
@@ -77,9 +78,10 @@ saved_state first_parameters::of_worker(std::uint32_t worker, const std::functio
   const shard_file file(job_.checkpoint.resume, *kept);
   if (file.head().range != flat_range{0, layout_.floats()})
     throw std::runtime_error(fmt::format("{}/{}: is of another model", job_.checkpoint.resume, kept->name));
-  const auto steps = file.head().numbers.find("optimizer.steps");
   saved_state out{.ver = ver(),
-                  .optimizer_steps = steps == file.head().numbers.end() ? 0 : static_cast<std::int64_t>(steps->second)};
+                  .optimizer_steps = static_cast<std::int64_t>(file.number("optimizer.steps")),
+                  .weight = std::bit_cast<double>(file.number(weight_name)),
+                  .position = file.number(position_name)};
   for (const std::string& name : file.blocks()) {
     auto values = allocate(bytes_of(layout_.floats()));
     file.read(name, file.head().range, values.as<float>());

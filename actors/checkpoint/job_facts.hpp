@@ -20,7 +20,7 @@ std::string other_data(const std::map<std::string, std::string>& own, const std:
                        const std::string& folder);
 
 /// Whether the workers keep from one round to the next what belongs into checkpoints: the momentum of their own steps, a dual
-/// variable, or what the codes of their pushes have lost.
+/// variable, parameters that nobody else has, or what the codes of their pushes have lost.
 bool workers_keep_state(const job& job, const protocols::protocol& with);
 /// Whether workers write files of checkpoints: what they keep, or the parameters, where all take the same steps.
 bool workers_write(const job& job, const protocols::protocol& with);

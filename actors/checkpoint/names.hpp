@@ -19,6 +19,12 @@ inline constexpr const char* image_version_name = "image.version";
 /// In a worker's: its own parameters, and its dual variable.
 inline constexpr const char* replica_name = "replica";
 inline constexpr const char* dual_name = "dual";
+/// There, where no two workers have the same parameters: the weight of its own in their mean, the bits of a double, and its place
+/// in the data.
+inline constexpr const char* weight_name = "weight.float64";
+inline constexpr const char* position_name = "position";
+/// In a shard's; where only workers have parameters, their mean.
+inline constexpr const char* parameters_name = "parameters";
 
 /// 40 of "step-40" where `before` is "step-"; none where the name has another form: "step-040".
 template <class Number>

@@ -21,6 +21,9 @@ struct saved_state {
   std::int64_t optimizer_steps = 0;
   protocols::nanoseconds trained = 0; ///< of a shard: before it goes on
   named_buffers blocks{};
+  /// Of a worker with parameters of its own: the weight of these, and its place in the data.
+  double weight = 0;
+  std::uint64_t position = 0;
   /// Of a shard whose parameters travel by codes: what its workers had of them, and of which version that is.
   kernels::buffer image{};
   protocols::version image_ver{};

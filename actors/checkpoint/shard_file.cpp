@@ -274,6 +274,11 @@ bool shard_file::has(const std::string& block) const {
   return mapped_->find(block) != nullptr;
 }
 
+std::uint64_t shard_file::number(const std::string& name) const {
+  const auto found = head().numbers.find(name);
+  return found == head().numbers.end() ? 0 : found->second;
+}
+
 void shard_file::read(const std::string& block, flat_range part, float* to) const {
   const wire::footer_block* found = mapped_->find(block);
   if (found == nullptr)

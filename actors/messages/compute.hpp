@@ -70,6 +70,9 @@ struct sum_result {
 struct keep_request {
   protocols::version ver;
   named_buffers of_worker;
+  std::vector<replica_term> replica; ///< its parameters are this sum; none: it has none that are of use, or keeps none
+  double weight = 0;                 ///< of the replica, see saved_state
+  std::uint64_t position = 0;        ///< likewise
 };
 
 /// Compute actor to worker, during backward: this parameter's gradient is complete.

@@ -3,6 +3,7 @@
 #include "actors/node/node_job.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -143,7 +144,7 @@ shard_setup sharding(const job& what, const protocols::protocol& runs, const pro
   out.partitions = cut_into_partitions(range, what.exchange.partition_bytes());
   out.optimizer = what.shard_optimizer();
   out.per_push = runs.per_push;
-  out.counts_alone = static_cast<bool>(runs.reduces);
+  out.counts_alone = runs.decentralized;
   out.checkpoints = what.checkpoint.dir;
   out.ranges = update_ranges(layout, range);
   out.link = what.inject.link;
@@ -253,8 +254,11 @@ void resume(worker_setup& worker, compute_setup& computes, const first_parameter
     worker.encoder->resume(computes.start);
   if (worker.common)
     worker.common->resume(from.of_shard({0, floats}, allocate));
-  const auto* replica = computes.start.find(replica_name); // one that has diverged is of no use
-  worker.machine->goes_on(from.lead().samples_applied, replica != nullptr && kernels::every_finite(replica->span<const float>()));
+  const saved_state& kept = computes.start;
+  const auto* replica = kept.find(replica_name);
+  const bool is_of_use = replica != nullptr && kernels::every_finite(replica->span<const float>()) && std::isfinite(kept.weight);
+  worker.machine->goes_on(
+      {.samples = from.lead().samples_applied, .has_replica = is_of_use, .weight = kept.weight, .position = kept.position});
 }
 
 /// How a worker writes what all have alike.

@@ -32,7 +32,7 @@ namespace troupe::protocols {
 ///   std::optional<tensor> join(const params&, const Part&);     the whole set, once this part completes it
 ///   std::optional<tensor> join(const peer_message&, const Part&);  likewise a peer's replica
 ///   void adopt(version, const tensor&);                         the anchor, from now on
-///   void save(version);                                         what it keeps between rounds, for the checkpoint of this version
+///   void save(version, const kept_replica&, operands<tensor>);  what it keeps, for the checkpoint of this version; the sum
 ///   void save_all(version, const worker_course&, const plan&);  parameters and optimizer's state, and where the job goes on
 ///   void begin(const compute&, const plan&, const local_step*); a gradient or, with the last, a step on the worker's own
 ///   void mix(const operands<tensor>&);                          own parameters = sum
@@ -258,7 +258,8 @@ private:
     if (marked <= saved_)
       return;
     saved_ = marked;
-    world_.save(marked);
+    const kept_replica kept = machine_->kept();
+    world_.save(marked, kept, resolve(kept.sum));
   }
 
   operands<tensor> resolve(const std::vector<term>& terms) {

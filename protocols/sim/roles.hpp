@@ -63,7 +63,7 @@ struct cluster::worker_role {
   std::optional<tensor> join(const params& head, const params_envelope& part);
   std::optional<tensor> join(const peer_message&, const tensor& whole) { return whole; }
   void adopt(version ver, const tensor& parameters);
-  void save(version) {} // simulated jobs write no checkpoints
+  void save(version, const kept_replica&, const operands<tensor>&) {} // simulated jobs write no checkpoints
   void save_all(version, const worker_course&, const plan&) {}
   void begin(const compute& order, const plan& current, const local_step* own);
   void mix(const operands<tensor>& terms) { maths->mix(terms); }

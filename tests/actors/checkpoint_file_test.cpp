@@ -27,6 +27,7 @@
 
 #include "actors/checkpoint/crc32c.hpp"
 #include "actors/checkpoint/durable_file.hpp"
+#include "actors/checkpoint/names.hpp"
 #include "kernels/assert.hpp"
 
 namespace troupe::actors {
@@ -209,6 +210,58 @@ TEST_F(Checkpoint, OfNumbersThatDifferTheLargestIsTaken) {
   EXPECT_EQ(read_number(folder, written, "optimizer.steps"), 39U);
 }
 
+/// Of three parameters, by workers that each have their own.
+struct CheckpointOfReplicas : Checkpoint {
+  checkpoint_manifest what{.job = "digits", .facts = {}, .ver = {40}, .floats = 3, .files = {}, .tensors = {}, .data = {}};
+
+  void add(std::uint32_t worker, std::vector<named_block> blocks) {
+    what.files.push_back(
+        write_worker_file(folder, 0, {.shard = worker, .ver = {40}, .range = {0, 3}, .numbers = {{position_name, 7}}}, blocks));
+  }
+  std::vector<float> mean(flat_range part) const {
+    std::vector<float> out(static_cast<std::size_t>(part.size()));
+    EXPECT_TRUE(read_block(folder, what, parameters_name, part, out.data()));
+    return out;
+  }
+};
+
+TEST_F(CheckpointOfReplicas, ItsParametersAreTheirMean) {
+  const std::vector<float> first{1, 2, 3}, second{5, 2, -1}, velocity{9, 9, 9};
+  add(0, {{replica_name, first}, {"velocity", velocity}});
+  add(1, {{replica_name, second}});
+  add(2, {{"velocity", velocity}}); // of no use: it had diverged
+  write_manifest(folder, what);
+  EXPECT_THAT(faults_of(folder), IsEmpty());
+  EXPECT_FALSE(what.has_shards());
+  EXPECT_THAT(mean({0, 3}), ElementsAre(3, 2, 1));
+  EXPECT_THAT(mean({1, 3}), ElementsAre(2, 1));
+  float other = 7;
+  EXPECT_FALSE(read_block(folder, what, "velocity", {0, 1}, &other)) << "that each has for itself";
+  EXPECT_EQ(shard_file(folder, what.files[0]).number(position_name), 7U);
+  EXPECT_EQ(shard_file(folder, what.files[0]).number(weight_name), 0U);
+}
+
+TEST_F(CheckpointOfReplicas, OfManyPiecesItIsTheMeanOfEach) {
+  constexpr std::int64_t count = 600'001; // a piece is 2^18
+  what.floats = static_cast<std::uint64_t>(count);
+  const auto up = counting({0, count}), down = counting({0, count}, -3);
+  for (const auto& [worker, replica] : {std::pair{0U, &up}, {1U, &down}})
+    what.files.push_back(write_worker_file(folder, 0, {.shard = worker, .ver = {40}, .range = {0, count}, .numbers = {}},
+                                           std::vector<named_block>{{replica_name, *replica}}));
+  EXPECT_EQ(mean({5, count}), counting({5, count}, -1));
+}
+
+TEST_F(CheckpointOfReplicas, WithoutAnyItIsNone) {
+  add(0, {});
+  write_manifest(folder, what);
+  EXPECT_THAT(faults_of(folder), ElementsAre(HasSubstr("no file has element 0 of the parameters")));
+  float first = 0;
+  EXPECT_THAT(refusal_of([&] {
+                read_block(folder, what, parameters_name, {0, 1}, &first);
+              }),
+              HasSubstr("no file has element 0 of the parameters"));
+}
+
 TEST_F(Checkpoint, EveryFlippedByteIsNoticedAndItsFileNamed) {
   write({{0, 16}, {16, 32}});
   for (const std::string file : {"manifest", "shard-0.ckpt", "shard-1.ckpt"}) {
@@ -378,6 +431,16 @@ TEST_F(Checkpoint, IsRemovedAndStrangersAreNot) {
   remove_checkpoint(dir, {40});
   EXPECT_FALSE(fs::exists(folder));
   remove_checkpoint(dir, {40});
+}
+
+TEST_F(Checkpoint, OfWhichOnlyStrayFilesAreLeftIsRemovedAndOthersAreNot) {
+  for (const std::uint64_t ver : {10, 20, 30, 40, 50}) {
+    folder = fmt::format("{}/step-{}", dir, ver);
+    ver == 30 ? void(write({{0, 15}})) : void(write_shard(0, {0, 15}));
+  }
+  remove_strays(dir, {10}, {50});
+  EXPECT_THAT(checkpoints_in(dir), ElementsAre(version{10}, version{30}, version{50})) << "of before, whole, and under way";
+  remove_strays(dir + "/none", {10}, {50});
 }
 
 TEST_F(Checkpoint, WrittenAgainLeavesWhoReadsTheOldOneAlone) {

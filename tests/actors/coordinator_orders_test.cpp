@@ -11,6 +11,8 @@
 #include <caf/event_based_actor.hpp>
 #include <fmt/format.h>
 
+#include "actors/checkpoint/checkpoint_file.hpp"
+#include "protocols/wire/state.hpp"
 #include "tests/protocols/added_protocol.hpp"
 
 namespace troupe::actors {
@@ -193,6 +195,97 @@ TEST_F(Checkpoints, WhereAllWorkersHaveTheSameAllAreToldOfAVersionThatNobodyHas)
   say(save_order{});
   EXPECT_EQ(ordered().back(), 13U);
   EXPECT_THAT(told<protocols::checkpoint_order>(), ElementsAre(3, 3, 3));
+}
+
+/// Every worker has parameters of its own, and no shard writes.
+class OwnCheckpoints : public Checkpoints {
+protected:
+  OwnCheckpoints() {
+    job.protocol.name = "gossip";
+    job.cluster.shards = 1;
+    begin();
+  }
+  void kept(std::uint32_t worker, std::uint64_t ver) {
+    say(file_saved{.of_worker = true, .index = worker, .ver = {ver}, .file = {.name = fmt::format("worker-{}-0.ckpt", worker)}});
+  }
+};
+
+TEST_F(OwnCheckpoints, OneIsOfWhatEachWorkerHasWhenItIsToldAndOfTheStepsThatTheLeadHasCounted) {
+  EXPECT_THAT(told<protocols::keep_order>(), ElementsAre(0, 0, 0));
+  close_round(9, 90);
+  EXPECT_THAT(told<protocols::keep_order>(), ElementsAre(0, 0, 0)) << "none is due";
+  close_round(10, 100);
+  EXPECT_THAT(told<protocols::keep_order>(), ElementsAre(1, 1, 1));
+  EXPECT_EQ(scripts[0]->all<protocols::keep_order>().back().ver.value, 10U);
+  EXPECT_THAT(ordered(), ElementsAre()) << "shards have nothing";
+  for (const std::uint32_t worker : {0U, 1U, 2U, 3U}) {
+    EXPECT_TRUE(seen->events.empty()) << worker;
+    kept(worker, 10);
+    close_round(11 + worker, 110 + 10 * worker);
+  }
+  await_events(1);
+  EXPECT_THAT(seen->events, ElementsAre(HasSubstr("checkpoint " + folder.string() + "/step-10")));
+  const auto what = read_manifest((folder / "step-10").string());
+  EXPECT_EQ(what.samples, 100U);
+  EXPECT_EQ(what.files.size(), 4U);
+  const auto lead = protocols::wire::decode_state<protocols::lead_state>(what.lead);
+  ASSERT_TRUE(lead);
+  EXPECT_EQ(lead->made.value, 10U);
+  EXPECT_EQ(lead->samples_applied, 100U);
+}
+
+TEST_F(OwnCheckpoints, OneIsWrittenWithoutWhoIsLostMeanwhile) {
+  close_round(10, 100);
+  for (const std::uint32_t worker : {0U, 1U})
+    kept(worker, 10);
+  seen->events.clear();
+  kill(nodes[2]); // with workers 2 and 3
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1));
+  const auto whole = HasSubstr("checkpoint " + folder.string() + "/step-10");
+  while (std::ranges::none_of(seen->events, [&](const auto& text) { return testing::Matches(whole)(text); })) {
+    run();
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(read_manifest((folder / "step-10").string()).files.size(), 2U);
+}
+
+TEST_F(OwnCheckpoints, WhatARoleWroteOfOneThatWasRemovedIsRemovedWithTheNext) {
+  const auto stray = [this](std::uint64_t ver) {
+    write_worker_file((folder / fmt::format("step-{}", ver)).string(), 0, {.shard = 3, .ver = {ver}}, std::vector<named_block>{});
+    return folder / fmt::format("step-{}", ver);
+  };
+  close_round(10, 100);
+  close_round(30, 300);
+  for (const std::uint64_t ver : {10, 30}) {
+    for (const std::uint32_t worker : {0U, 1U, 2U, 3U})
+      kept(worker, ver);
+    await_events(ver == 10 ? 1 : 3);
+  }
+  EXPECT_THAT(seen->events.back(), HasSubstr("step-30"));
+  const auto late = stray(5), newer = stray(35);
+  close_round(40, 400);
+  for (const std::uint32_t worker : {0U, 1U, 2U, 3U})
+    kept(worker, 40);
+  await_events(4);
+  EXPECT_FALSE(std::filesystem::exists(late));
+  EXPECT_TRUE(std::filesystem::exists(newer)) << "it may be under way";
+}
+
+TEST_F(OwnCheckpoints, OneThatIsAskedForIsOfThisStepAndIsToldWhenItIsThere) {
+  close_round(7, 70);
+  std::string said;
+  const auto person = system.spawn([&](caf::event_based_actor* me) {
+    me->request(coordinator, caf::infinite, save_order{}).then([&](const std::string& text) { said = text; });
+  });
+  run();
+  EXPECT_THAT(told<protocols::keep_order>(), ElementsAre(1, 1, 1));
+  for (const std::uint32_t worker : {0U, 1U, 2U, 3U})
+    kept(worker, 7);
+  await_events(1);
+  run();
+  EXPECT_EQ(said, folder.string() + "/step-7");
+  EXPECT_EQ(ask(save_order{}), folder.string() + "/step-7") << "there is no newer step";
+  EXPECT_THAT(told<protocols::keep_order>(), ElementsAre(1, 1, 1));
 }
 
 /// All have the same, and momenta of their own. Those of node 2 are saved at step 10.

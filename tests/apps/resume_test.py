@@ -155,6 +155,44 @@ class Bits(ResumeTest):
                 self.assertGreater(made[-1]["step"], steps - 8)
                 subprocess.run(["rm", "-r", self.path("kept")], check=True)
 
+    def taken_out(self, checkpoint):
+        """The file of its weights, and their accuracy."""
+        weights = self.path("taken.safetensors")
+        subprocess.run([cluster_test.TROUPE, "checkpoint", "export", self.path(f"kept/step-{checkpoint}"), "--to", weights], check=True,
+                       capture_output=True)
+        done = subprocess.run([cluster_test.TROUPE, "evaluate", self.path("job.toml"), "--set", "checkpoint.every_steps=", "--weights", weights,
+                               "--json"], check=True, capture_output=True, text=True)
+        return weights, json.loads(done.stdout.splitlines()[-1])["test_accuracy"]
+
+    def test_where_every_worker_has_parameters_of_its_own_a_run_goes_on_where_it_was(self):
+        sets = ["--set", "protocol.name=gossip", "--set", "cluster.shards=1", "--set", "checkpoint.every_steps=80", "--set", "optimizer.lr=0.02"]
+        self.kill_after(480, *sets, "--set", "stop.steps=100000", "--nodes", "2")
+        first = self.steps()[-1]
+        for workers in (2, 4, 6):  # of some nobody goes on, and some have no file
+            with self.subTest(workers=workers):
+                there = [each for each in self.listed() if each["good"]][-1]
+                before, steps = self.taken_out(there["step"])[1], there["step"] + 160
+                self.assertGreater(before, 0.5, "the mean of the replicas is a trained model")
+                resumed, said = self.run_to_end(*sets, "--resume", self.path("kept"), "--nodes", "2", "--set", f"stop.steps={steps}",
+                                                "--set", f"cluster.workers={workers}")
+                self.assertGreaterEqual(resumed["steps"], steps, said)
+                self.assertGreaterEqual(resumed["samples"], there["samples"] + 160, said)
+                self.assertGreater(resumed["test_accuracy"], before - 0.1, said)
+        made = [each for each in self.listed() if each["step"] > first]
+        self.assertEqual([each["faults"] for each in made], [[]] * len(made))
+        self.assertEqual(made[-1]["step"], steps, "the last step is written, too")
+
+    def test_every_worker_goes_on_with_parameters_of_its_own(self):
+        sets = ["--set", "protocol.name=gossip", "--set", "cluster.shards=1"]
+        self.run_to_end(*sets)
+        taken, mixed = self.taken_out(60)[0], self.path("mixed.safetensors")
+        self.run_to_end(*sets, "--resume", self.path("kept"), "--set", "stop.steps=300", "--set", "optimizer.lr=1e-30", "--save", mixed)
+        done = subprocess.run([cluster_test.TROUPE, "weights", "diff", taken, mixed, "--json"], capture_output=True, text=True, check=False)
+        differ = {each["name"]: each["largest_difference"] for each in json.loads(done.stdout.splitlines()[-1])["tensors"]}
+        # Without steps all tend to their mean by weights; workers that had begun at the mean would have stayed there.
+        self.assertGreater(differ["linear1.weight"], 1e-4, differ)
+        self.assertLess(differ["linear1.weight"], 0.2, differ)
+
     def test_a_worker_without_a_file_begins_without_momentum(self):
         sets = ["--set", "protocol.name=local", "--set", "protocol.steps=3"]
         self.run_to_end(*sets, "--set", "stop.steps=20")

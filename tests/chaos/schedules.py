@@ -8,7 +8,7 @@ import shutil
 STEP_MS = 20
 CHILDREN = ["node-1", "node-2", "node-3"]            # of `run`, whose own process is node-0
 COORDINATORS, WORKERS = ["a", "b", "c"], ["d", "e", "f"]  # of a cluster with three coordinators
-FORMS = ["coordinator", "rounds", "replicas", "tree", "council", "rounds", "shard", "replicas", "council", "copied tree", "allreduce", "codes"]
+FORMS = ["coordinator", "rounds", "replicas", "tree", "council", "rounds", "shard", "replicas", "council", "copied tree", "peers", "codes"]
 
 
 @dataclasses.dataclass
@@ -30,7 +30,6 @@ class Schedule:
     faults: list
     end: str = "done"  # how the job ends: done; failed, since it lost a shard; killed
     replays: bool = True
-    keeps: bool = True  # checkpoints
 
     def __str__(self):
         return "\n  ".join([f"seed {self.seed}, {self.form}: {' '.join(self.sets)}; the job is to be {self.end}", *map(str, self.faults)])
@@ -43,7 +42,8 @@ class Schedule:
         """So many that the job is likely to suffer all of them, and to be left alone for a while."""
         s = 2 + sum(fault.after_s + fault.for_s / 2 for fault in self.faults)
         s += {"replicas": 1, "copied tree": 0.5, "council": 3}.get(self.form, 0) * sum(fault.kind in ("kill", "stop") for fault in self.faults)
-        return int(s * 1000 / STEP_MS)
+        steps = int(s * 1000 / STEP_MS)
+        return 4 * steps if "protocol.name=gossip" in self.sets else steps  # each worker's count
 
 
 def resets_connections():
@@ -74,11 +74,12 @@ def drawn(seed):
         codec = draw.choice(["none", "none", "changed", "int8", "onebit"])
         faults = some(draw, draw.randrange(5, 9), ["kill", "kill", "stop"], CHILDREN, most_kills=4)
         return Schedule(seed, form, [*sets, f"codec.params={codec}"], faults, replays=codec in ("none", "changed"))
-    if form == "allreduce":  # whoever is left has everything
-        algorithm = draw.choice(["direct", "ring", "halving", "tree"])
-        sets = ["protocol.name=allreduce", f"protocol.algorithm={algorithm}", *sets[1:-1]]
+    if form == "peers":  # whoever is left has everything
+        algorithm = draw.choice(["direct", "ring", "halving", "tree", "", ""])
+        protocol = [f"protocol.name={'allreduce' if algorithm else 'gossip'}"] + [f"protocol.algorithm={algorithm}"] * bool(algorithm)
+        sets = [*protocol, *sets[1:-1]]
         faults = some(draw, draw.randrange(6, 12), ["kill", "kill", "stop", "stop", "brief stop"], CHILDREN, most_kills=4)
-        return Schedule(seed, form, sets, faults, replays=False, keeps=False)
+        return Schedule(seed, form, sets, faults, replays=False)
     if form == "shard":
         sets[-1:] = ["cluster.shards=4", "cluster.placement=colocated"]
         faults = some(draw, draw.randrange(1, 4), ["brief stop"], CHILDREN)

@@ -306,7 +306,7 @@ TEST(AdmmTask, ItsOwnParametersGoOnFromWhereTheyWere) {
 // From a checkpoint, as its own parameters and dual variable are.
 TEST(AdmmTask, WhoseReplicaIsThereGoesOnFromThat) {
   params_worker subject = worker_3(4);
-  subject.goes_on(100, true);
+  subject.goes_on({.samples = 100, .has_replica = true});
   EXPECT_EQ(subject.on(z(1, 0, 1)), (worker_effects{adopt{v(1), t(51)}, step_at(1, 0, 4)}));
   plan other = plan_of(2, {1, 3});
   other.protocol.parameters["rho"] = 5.0;
@@ -316,7 +316,7 @@ TEST(AdmmTask, WhoseReplicaIsThereGoesOnFromThat) {
   next.epoch = e(2);
   EXPECT_EQ(count<mix>(subject.on(next)), 1u) << "a task of other parameters begins at z";
   params_worker joiner = worker_3(4);
-  joiner.goes_on(100, false);
+  joiner.goes_on({.samples = 100});
   EXPECT_EQ(count<mix>(joiner.on(z(1, 0, 1))), 1u);
 }
 

@@ -238,7 +238,7 @@ TEST(Allreduce, WhereItStopsItSavesIfTheCoordinatorSaysSo) {
 
 TEST(Allreduce, OneThatGoesOnKnowsHowManySamplesCameBefore) {
   allreduce_worker worker{life(0), {.which = algorithm::direct}};
-  worker.goes_on(500, false);
+  worker.goes_on({.samples = 500});
   worker.on(plan_of(1, {0}));
   worker.on(params{.epoch = e(1), .ver = v(7), .position = 640, .parameters = t(50)});
   const worker_effects out = worker.on(done(1, 100));

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "protocols/catalog.hpp"
+#include "protocols/lead.hpp"
 #include "protocols/random_stream.hpp"
 #include "tests/protocols/making.hpp"
 
@@ -150,6 +151,7 @@ TEST(Gossip, PeersAreDrawnByThePlaceInTheDataWhateverTheLife) {
   };
   const std::vector<worker_id> whole = peers_from(begun(four), 20);
   gossip_worker later{{w(0), {3}}, 1, 7};
+  later.goes_on({.samples = 10 * four.after(0)}); // else it is late, and has nothing to give
   later.on(returned);
   later.on(params{.epoch = e(1), .position = 10 * four.after(0), .parameters = first_parameters});
   EXPECT_EQ(peers_from(std::move(later), 10), std::vector<worker_id>(whole.begin() + 10, whole.end()));
@@ -268,6 +270,81 @@ TEST(Gossip, TheEvaluatorGetsTheReplicaUnderTheVersionItAskedFor) {
   EXPECT_EQ(only<send_peer>(worker.on(fetch_order{v(5)})).message.made, (step_count{2, 15})) << "those that count";
   gossip_worker empty{{w(0), {}}, 1, 7};
   EXPECT_EQ(only<send_peer>(empty.on(fetch_order{v(3)})).message.weight, 0) << "it has none yet";
+}
+
+TEST(Gossip, ACheckpointHasWhatItWouldMixNowAndTheStepUnderWayIsMadeAgain) {
+  gossip_worker empty{{w(0), {}}, 1, 7};
+  EXPECT_TRUE(empty.kept().sum.empty()) << "it has none yet";
+  gossip_worker worker = begun(plan_of(1, {0, 1, 2}));
+  EXPECT_EQ(worker.kept().sum, (std::vector<term>{{own_parameters, 1}}));
+  EXPECT_EQ(worker.kept().weight, 1);
+  EXPECT_EQ(worker.kept().position, 0U);
+  worker.on(done(1));
+  worker.on(from(1, 1, 0.25, 101));
+  worker.on(from(2, 4, 0.25, 102));
+  const kept_replica kept = worker.kept();
+  EXPECT_EQ(kept.sum, (std::vector<term>{{own_parameters, 0.5}, {t(101), 0.25}, {t(102), 0.25}}));
+  EXPECT_EQ(kept.weight, 1);
+  EXPECT_EQ(kept.position, 30U) << "of the second global batch";
+  EXPECT_EQ(only<mix>(worker.on(done(2))), mix{kept.sum}) << "it was asked, and nothing else";
+}
+
+TEST(Gossip, OfAReplicaThatHasDivergedACheckpointHasWhatHasCome) {
+  gossip_worker worker = begun(plan_of(1, {0, 1}));
+  computed wild = done(1);
+  wild.finite = false;
+  worker.on(wild);
+  EXPECT_TRUE(worker.kept().sum.empty());
+  worker.on(from(1, 1, 0.5, 101));
+  EXPECT_EQ(worker.kept().sum, (std::vector<term>{{t(101), 1}}));
+  EXPECT_EQ(worker.kept().weight, 0.5);
+}
+
+/// Worker 0 of a job that goes on at sample 400 of a checkpoint, with the parameters that it is sent.
+worker_effects goes_on(gossip_worker& worker, const worker_memory& from, std::uint64_t position = 400) {
+  worker.goes_on(from);
+  worker.on(plan_of(1, {0, 1}));
+  return worker.on(params{.epoch = e(1), .ver = v(40), .position = position, .parameters = first_parameters});
+}
+
+TEST(Gossip, WhoGoesOnHasItsReplicaItsWeightAndItsPlace) {
+  gossip_worker worker{{w(0), {}}, 1, 7};
+  const auto out = goes_on(worker, {.samples = 400, .has_replica = true, .weight = 0.75, .position = 380});
+  EXPECT_EQ(out, (worker_effects{adopt{v(40), first_parameters}, step_at(1, 380)})) << "it does not begin at the mean";
+  EXPECT_EQ(worker.weight(), 0.75);
+  EXPECT_EQ(worker.kept().position, 380U);
+  EXPECT_EQ(only<send_peer>(worker.on(done(1))).message.weight, 0.375);
+}
+
+TEST(Gossip, WhoGoesOnWithoutOneBeginsAtTheMeanAndCounts) {
+  for (const worker_memory& without : {worker_memory{.samples = 400}, worker_memory{.samples = 400, .has_replica = true},
+                                       worker_memory{.samples = 400, .weight = 0.75, .position = 380}}) {
+    gossip_worker worker{{w(0), {}}, 1, 7};
+    EXPECT_EQ(goes_on(worker, without),
+              (worker_effects{adopt{v(40), first_parameters}, mix{{{first_parameters, 1}}}, step_at(1, 400)}));
+    EXPECT_EQ(worker.weight(), 1);
+  }
+}
+
+TEST(Gossip, WhoComesAfterOthersHaveGoneOnIsLateWhateverACheckpointHas) {
+  gossip_worker worker{{w(0), {}}, 1, 7};
+  const auto out = goes_on(worker, {.samples = 400, .has_replica = true, .weight = 0.75, .position = 380}, 420);
+  EXPECT_EQ(only<mix>(out), (mix{{{first_parameters, 1}}}));
+  EXPECT_EQ(only<local_step>(out), step_at(1, 420));
+  EXPECT_EQ(worker.weight(), 0);
+}
+
+TEST(Gossip, ALeadGoesOnCountingWhereACheckpointWas) {
+  const lead_state rest = at_rest(plan_of(3, {0, 1}), step_count{40, 400});
+  EXPECT_EQ(rest.made, v(40));
+  EXPECT_EQ(rest.samples_applied, 400U);
+  EXPECT_TRUE(rest.plan.workers.empty());
+  EXPECT_EQ(rest.plan.batch, plan_of(3, {0, 1}).batch);
+  gossip_rule rule;
+  rule.restore(rest.rule);
+  const auto out = rule.on(plan_of(1, {0, 1}));
+  ASSERT_EQ(out.size(), 1U);
+  EXPECT_EQ(std::get<send_params>(out.front()), (send_params{.to = {w(0), w(1)}, .ver = v(40), .epoch = e(1), .position = 400}));
 }
 
 /// Workers with numbers for parameters, a queue a pair, and links that refuse at random.

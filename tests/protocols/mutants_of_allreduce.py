@@ -57,7 +57,7 @@ MUTANTS = [
     ("allreduce.cpp", "    to_save_.reset();\n", "    (void)saved_;\n", "worker: every version after one that was wanted is saved"),
     ("allreduce.cpp", "plan_.workers.front() == self_, course_}", "true, course_}", "worker: everyone writes what all have"),
     ("allreduce.cpp", "plan_.workers.front() == self_, course_}", "plan_.workers.front() == self_, {}}", "worker: a checkpoint does not know its place in the data"),
-    ("allreduce.hpp", "(std::uint64_t samples, bool) override { course_.samples = samples; }", "(std::uint64_t, bool) override {}", "worker: who goes on has applied nothing before"),
+    ("allreduce.hpp", "void goes_on(const worker_memory& from) override { course_.samples = from.samples; }", "void goes_on(const worker_memory&) override {}", "worker: who goes on has applied nothing before"),
     ("collective/reduction.cpp", "a.saves || b.saves", "a.saves", "worker: what a peer was told is not heard"),
     ("lead.cpp", ".samples = course.samples, .position = course.position}", ".samples = course.samples}", "rule: a job that goes on begins at the start of the data"),
     ("allreduce.cpp", "  const bool weighs = algorithm() == collective::algorithm::direct && what.terms.size() > 1;", "  const bool weighs = what.terms.size() > 1;", "worker: terms are weighed twice"),

@@ -9,6 +9,7 @@ CLOCK = "binding/training_clock.hpp"
 # file, text, replacement, what it breaks
 MUTANTS = [
     (WORKER, "    if (head.epoch < first_plan_)\n      return;\n", "", "a part of an older incarnation is kept"),
+    (WORKER, "const kept_replica kept = machine_->kept();", "const kept_replica kept;", "a checkpoint has no replica"),
     (WORKER, "first_plan_ == plan_epoch{} && msg->has(self_)", "first_plan_ == plan_epoch{}", "the first plan is one without this incarnation"),
     (WORKER, "|| head.epoch > newest_->epoch) {", ") {", "parts ahead of their plan are heard"),
     (WORKER, "    for (const auto& hear : std::exchange(parked_, {}))\n      hear();\n", "", "what was parked is lost"),

@@ -26,6 +26,7 @@ struct scripted_worker final : worker {
   std::vector<computed> done;
   std::vector<peer_message> messages;
   worker_effects next; ///< of the next message
+  kept_replica keeps;
 
   worker_effects answer() { return std::exchange(next, {}); }
   worker_effects on(const plan&) override { return answer(); }
@@ -41,6 +42,7 @@ struct scripted_worker final : worker {
     messages.push_back(msg);
     return answer();
   }
+  kept_replica kept() const override { return keeps; }
 };
 
 /// Tensors are words; a set has a part of each of two shards.
@@ -52,7 +54,8 @@ struct world_of_words {
   std::vector<std::uint64_t> saved;
   std::vector<std::string> wholes;
   std::vector<operands<tensor>> mixed, summed;
-  std::vector<std::string> again; ///< pushes
+  std::vector<std::string> again;    ///< pushes
+  std::vector<std::string> replicas; ///< that were saved
   bool way_is_free = true;
   std::vector<worker_id> sent_to;
   std::vector<std::string> chunks, steps, refusals;
@@ -68,7 +71,14 @@ struct world_of_words {
   }
   std::optional<tensor> join(const peer_message&, const std::string& whole) { return whole; }
   void adopt(version, const tensor& anchor) { anchors.push_back(anchor); }
-  void save(version marked) { saved.push_back(marked.value); }
+  void save(version marked, const kept_replica& kept, const operands<tensor>& replica) {
+    saved.push_back(marked.value);
+    std::string terms;
+    for (const auto& each : replica)
+      terms += fmt::format("{}{} * {}", terms.empty() ? "" : " + ",
+                           each.from == operand<tensor>::source::own ? "own" : each.tensor, each.weight);
+    replicas.push_back(fmt::format("{}; weight {}, at {}", terms, kept.weight, kept.position));
+  }
   void save_all(version ver, const worker_course& course, const plan& newest) {
     wholes.push_back(fmt::format("{} at {} under plan {}", ver.value, course.position, newest.epoch.value));
   }
@@ -135,6 +145,16 @@ TEST_F(WorkerBinding, WhereAllHaveTheSameOneSavesThatToo) {
   EXPECT_EQ(world.wholes, std::vector<std::string>{"7 at 60 under plan 4"});
   subject->on(keep_order{v(7)});
   EXPECT_EQ(world.saved.size(), 2U) << "that is done";
+}
+
+TEST_F(WorkerBinding, ParametersOfItsOwnAreSavedAsItsMachineNamesThem) {
+  subject = bound(true);
+  plan_with(2, 1);
+  subject->on(peer_message{.from = {w(1), {}}, .round = 1, .weight = 0.25}, std::string("theirs"));
+  machine->keeps = {.sum = {{own_parameters, 0.75}, {machine->messages.back().data, 0.25}}, .weight = 2, .position = 40};
+  subject->on(keep_order{v(7)});
+  EXPECT_EQ(world.replicas, std::vector<std::string>{"own * 0.75 + theirs * 0.25; weight 2, at 40"});
+  EXPECT_THAT(world.complaints, IsEmpty());
 }
 
 TEST_F(WorkerBinding, WhatItKeepsIsSavedOnceForEachMarkedVersionAndBeforeItGoesOn) {

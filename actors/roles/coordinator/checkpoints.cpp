@@ -19,9 +19,10 @@
 
 namespace troupe::actors {
 
-void checkpoints::begin(protocols::version ver, protocols::nanoseconds now, const node_prepared& loaded) {
+void checkpoints::begin(const protocols::step_count& made, protocols::nanoseconds now, const node_prepared& loaded) {
   const auto protocol = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
-  per_push_ = protocol->per_push;
+  replicas_differ_ = protocol->replicas_differ();
+  as_it_is_ = protocol->per_push || replicas_differ_;
   reduces_ = static_cast<bool>(protocol->reduces);
   workers_write_ = workers_keep_state(setup_.what, *protocol);
   floats_ = static_cast<std::uint64_t>(loaded.floats);
@@ -30,36 +31,38 @@ void checkpoints::begin(protocols::version ver, protocols::nanoseconds now, cons
   data_ = digests_of(loaded.files);
   if (!spec_.resume.empty())
     setup_.observer->on_event(fmt::format("the job goes on from {}", spec_.resume));
-  step_ = ver;
+  step_ = begun_ = {made.steps};
+  samples_ = made.samples;
   now_ = last_ = now;
   order_next();
 }
 
-void checkpoints::take_over(const std::vector<protocols::version>& made, protocols::version ver, protocols::nanoseconds now,
-                            const node_prepared& loaded) {
-  kept_.assign(made.begin(), made.end());
+void checkpoints::take_over(const std::vector<protocols::version>& kept, const protocols::step_count& made,
+                            protocols::nanoseconds now, const node_prepared& loaded) {
+  kept_.assign(kept.begin(), kept.end());
   while (kept_.size() > spec_.keep)
     kept_.pop_front();
   if (!kept_.empty())
     newest_ = kept_.back();
-  begin(ver, now, loaded);
+  begin(made, now, loaded);
 }
 
-/// By steps, the next is ordered beforehand, so that it is exactly that one; where every shard has versions of its own, it is the
+/// By steps, the next is ordered beforehand, so that it is exactly that one; where every role has versions of its own, it is the
 /// one that each has then.
 void checkpoints::order_next() {
   if (!spec_.enabled() || ordered_ || !open_.empty() || spec_.every_steps == 0)
     return;
   const protocols::version next{(std::max(step_, newest_.value_or(step_)).value / spec_.every_steps + 1) * spec_.every_steps};
-  per_push_ ? void(due_ = next) : order(next);
+  as_it_is_ ? void(due_ = next) : order(next);
 }
 
-void checkpoints::round_closed(protocols::version ver, protocols::nanoseconds now) {
+void checkpoints::round_closed(protocols::version ver, std::uint64_t samples, protocols::nanoseconds now) {
   step_ = ver;
+  samples_ = samples;
   now_ = now;
   if (!spec_.enabled())
     return;
-  if (ordered_ && ver >= *ordered_ && !per_push_)
+  if (ordered_ && ver >= *ordered_ && !as_it_is_)
     decided_ = {ver, wire::encode_state(machine_->state())};
   if (due_ && ver >= *due_) {
     due_.reset();
@@ -69,23 +72,26 @@ void checkpoints::round_closed(protocols::version ver, protocols::nanoseconds no
     return;
   last_ = now_;
   if (open_.empty())
-    return order(per_push_ ? ver : protocols::version{1});
+    return order(as_it_is_ ? ver : protocols::version{1});
   setup_.observer->on_event(
       fmt::format("no checkpoint at step {}: {} still writes that of step {}", ver.value, awaited(), open_.begin()->first.value));
 }
 
 void checkpoints::order_now() {
-  if (!spec_.enabled() || (per_push_ && (step_ == protocols::version{} || awaits(step_))))
+  if (!spec_.enabled() || (as_it_is_ && (step_ == protocols::version{} || awaits(step_))))
     return;
   at_once_ = true;
-  order(per_push_ ? step_ : protocols::version{1});
+  order(as_it_is_ ? step_ : protocols::version{1});
 }
 
 caf::result<std::string> checkpoints::asked() {
   if (!spec_.enabled())
     return failure("this job writes no checkpoints; its file needs [checkpoint] dir = \"...\"");
+  if (as_it_is_ && newest_ == step_)
+    return spec_.dir + "/" + checkpoint_name(step_);
   order_now();
-  requests_.push_back({step_, self_->make_response_promise<std::string>()});
+  const bool of_this = as_it_is_ && step_ > protocols::version{};
+  requests_.push_back({of_this ? protocols::version{step_.value - 1} : step_, self_->make_response_promise<std::string>()});
   return requests_.back().promise;
 }
 
@@ -98,9 +104,15 @@ std::optional<protocols::member> checkpoints::writer() const {
 void checkpoints::order(protocols::version at) {
   if (reduces_) // who has saved this version, or a later one, has heard of it
     at = std::max(at, next(std::max(step_, newest_.value_or(step_))));
+  if (replicas_differ_) { // each saves what it has as soon as it is told
+    at_once_ = false;
+    if (!newest_ || *newest_ < at)
+      open(at);
+    return;
+  }
   ordered_ = at;
   writer_ = writer();
-  if (!per_push_ && !reduces_)
+  if (!as_it_is_ && !reduces_)
     return self_->send(setup_.nodes[places_.holders[0].node].actor, protocols::checkpoint_order{at});
   for (const auto& node : setup_.nodes)
     self_->send(node.actor, protocols::checkpoint_order{at});
@@ -112,6 +124,7 @@ checkpoints::unfinished& checkpoints::open(protocols::version ver) {
     return known->second;
   known->second.decided = decided_.first == ver ? std::move(decided_.second) : wire::encode_state(machine_->state());
   known->second.heard = now_;
+  known->second.samples = samples_;
   if (workers_write_) {
     known->second.asked = machine_->current().workers;
     for (const auto& node : setup_.nodes)
@@ -158,13 +171,17 @@ void checkpoints::plan_changed() {
   finish_complete();
 }
 
+std::uint32_t checkpoints::shards_that_write() const {
+  return replicas_differ_ ? 0 : setup_.what.cluster.shards;
+}
+
 /// One manifest at a time: the next one must know which are kept.
 void checkpoints::finish_complete() {
   if (std::ranges::any_of(open_, [](const auto& each) { return each.second.written; }))
     return;
   for (auto& [ver, its] : open_) {
     const auto wrote = [&its = its](protocols::member who) { return its.workers.contains(who); };
-    if (its.shards.size() == setup_.what.cluster.shards && std::ranges::all_of(its.asked, wrote)) {
+    if (its.shards.size() == shards_that_write() && std::ranges::all_of(its.asked, wrote)) {
       its.written = true;
       return write_manifest_of(ver);
     }
@@ -197,6 +214,11 @@ void checkpoints::write_manifest_of(protocols::version ver) {
   }
   for (const protocols::member& who : its.asked)
     add(its.workers.at(who));
+  if (replicas_differ_) {
+    what.lead = wire::encode_state(protocols::at_rest(machine_->current(), protocols::step_count{ver.value, its.samples}));
+    what.samples = its.samples;
+    what.training_ns = its.heard;
+  }
   if (newest_ && ver < *newest_) // no file of it is written any more, so nothing of it stays
     error = fmt::format("that of step {} was whole before", newest_->value);
   else if (error.empty() && what.lead.empty())
@@ -204,25 +226,27 @@ void checkpoints::write_manifest_of(protocols::version ver) {
   std::optional<protocols::version> oldest;
   if (kept_.size() >= spec_.keep)
     oldest = kept_.front();
-  self_->home_system().spawn<caf::detached>(
-      [me = coordinator_control{self_}, what = std::move(what), error, dir = spec_.dir, oldest](caf::event_based_actor*) {
-        manifest_written out{.ver = what.ver, .error = error};
-        try {
-          if (out.error.empty())
-            write_manifest(dir + "/" + checkpoint_name(what.ver), what);
-        } catch (const std::exception& e) {
-          out.error = e.what();
-        }
-        try {
-          if (!out.error.empty())
-            remove_checkpoint(dir, what.ver);
-          else if (oldest)
-            remove_checkpoint(dir, *oldest);
-        } catch (const std::exception& e) {
-          out.left = e.what();
-        }
-        caf::anon_send(me, out);
-      });
+  const auto oldest_left = std::min(kept_.empty() ? ver : kept_.front(), open_.begin()->first);
+  self_->home_system().spawn<caf::detached>([me = coordinator_control{self_}, what = std::move(what), error, dir = spec_.dir,
+                                             oldest, begun = begun_, oldest_left](caf::event_based_actor*) {
+    manifest_written out{.ver = what.ver, .error = error};
+    try {
+      if (out.error.empty())
+        write_manifest(dir + "/" + checkpoint_name(what.ver), what);
+    } catch (const std::exception& e) {
+      out.error = e.what();
+    }
+    try {
+      if (!out.error.empty())
+        remove_checkpoint(dir, what.ver);
+      else if (oldest)
+        remove_checkpoint(dir, *oldest);
+      remove_strays(dir, begun, oldest_left);
+    } catch (const std::exception& e) {
+      out.left = e.what();
+    }
+    caf::anon_send(me, out);
+  });
 }
 
 void checkpoints::on(const manifest_written& msg) {
@@ -263,7 +287,7 @@ std::string checkpoints::awaited() const {
   std::vector<std::string> names;
   if (!open_.empty()) {
     const unfinished& first = open_.begin()->second;
-    for (std::uint32_t shard = 0; shard < setup_.what.cluster.shards; ++shard)
+    for (std::uint32_t shard = 0; shard < shards_that_write(); ++shard)
       if (!first.shards.contains(shard))
         names.push_back(fmt::format("shard {}", shard));
     for (const protocols::member& who : first.asked)
@@ -273,10 +297,11 @@ std::string checkpoints::awaited() const {
   return names.empty() ? "the coordinator" : fmt::format("{}", fmt::join(names, ", "));
 }
 
-void checkpoints::held(protocols::version ver) {
+void checkpoints::held(protocols::version ver, std::uint64_t samples) {
+  samples_ = samples;
   if (!hold_.saves_at(ver) || (newest_ && *newest_ >= ver))
     return;
-  if (per_push_ && !open_.contains(ver) && ordered_ != ver) // a file that is written twice is not what the manifest proves
+  if (as_it_is_ && !open_.contains(ver) && ordered_ != ver) // a file that is written twice is not what the manifest proves
     order(ver);
   open(ver);
 }

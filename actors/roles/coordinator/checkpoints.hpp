@@ -20,9 +20,10 @@ namespace troupe::actors {
 
 /// A checkpoint is ordered for a version; each shard writes its file of that version, and so does each worker that keeps
 /// something between rounds; then a manifest is written on a thread of its own, and of this run's checkpoints the oldest beyond
-/// `keep` is removed. One is ordered at a time; a hold may add another. One that is whole after a newer one is removed. A failure
-/// costs that checkpoint and a line. Where each shard applies pushes alone, an order is for the version that it has. Where all
-/// workers take the same steps, the plan's first worker writes the shard's file.
+/// `keep` is removed, and what a role wrote of one that was removed before. One is ordered at a time; a hold may add another. One
+/// that is whole after a newer one is removed. A failure costs that checkpoint and a line. Where each shard applies pushes alone,
+/// an order is for the version that it has. Where all workers take the same steps, the plan's first worker writes the shard's
+/// file. Where every worker has parameters of its own, no shard writes, and an order is for what each worker has.
 ///
 /// Part of the coordinator, and used on its thread alone.
 class checkpoints {
@@ -32,20 +33,21 @@ public:
               const std::unique_ptr<protocols::coordinator>& machine)
       : self_(self), setup_(setup), places_(places), spec_(setup.what.checkpoint), machine_(machine) {}
 
-  /// `ver`, `now`: the version and the training time with which the job begins. `loaded`: by the coordinator's node.
-  void begin(protocols::version ver, protocols::nanoseconds now, const node_prepared& loaded);
+  /// `made`, `now`: the steps and the training time with which the job begins. `loaded`: by the coordinator's node.
+  void begin(const protocols::step_count& made, protocols::nanoseconds now, const node_prepared& loaded);
   /// Instead, of a job that another coordinator began: these are its checkpoints. One that was being written when that was lost
   /// is finished if all files of it come.
-  void take_over(const std::vector<protocols::version>& made, protocols::version ver, protocols::nanoseconds now,
+  void take_over(const std::vector<protocols::version>& kept, const protocols::step_count& made, protocols::nanoseconds now,
                  const node_prepared& loaded);
-  void round_closed(protocols::version ver, protocols::nanoseconds now);
+  /// `samples`: applied so far.
+  void round_closed(protocols::version ver, std::uint64_t samples, protocols::nanoseconds now);
   /// The next version, whatever the interval.
   void order_now();
   /// Likewise; answered once it is written, or cannot be.
   caf::result<std::string> asked();
   /// The lead marks the version at which it holds where its newest order says so.
   void hold_ordered(const protocols::hold_order& order) { hold_ = order; }
-  void held(protocols::version ver);
+  void held(protocols::version ver, std::uint64_t samples);
   void on(const file_saved& msg);
   /// Workers that are gone write no file any more.
   void plan_changed();
@@ -64,6 +66,7 @@ private:
     std::vector<protocols::member> asked; ///< workers that keep something
     std::vector<std::uint64_t> decided;   ///< the machine's state when it heard of the version, encoded
     protocols::nanoseconds heard = 0;     ///< when it did
+    std::uint64_t samples = 0;            ///< applied then
     bool written = false;                 ///< all but the manifest
   };
 
@@ -71,6 +74,7 @@ private:
   /// The roles that have not written theirs yet.
   std::string awaited() const;
   unfinished& open(protocols::version ver);
+  std::uint32_t shards_that_write() const;
   void finish_complete();
   void order(protocols::version at);
   std::optional<protocols::member> writer() const;
@@ -85,16 +89,17 @@ private:
   std::vector<tensor_place> tensors_;
   std::map<std::string, std::string> data_; ///< SHA-256, by path, of the files that the job reads
   const std::unique_ptr<protocols::coordinator>& machine_;
-  bool per_push_ = false;      ///< the protocol is
-  bool reduces_ = false;       ///< likewise: its plan's first worker writes what all have alike
-  bool workers_write_ = false; ///< what they keep between rounds
+  bool as_it_is_ = false;        ///< every role saves what it has when it is told, not what it will have at a version
+  bool replicas_differ_ = false; ///< workers alone write
+  bool reduces_ = false;         ///< the plan's first worker writes what all have alike
+  bool workers_write_ = false;   ///< what they keep between rounds
   std::map<protocols::version, unfinished> open_;
   std::optional<protocols::version> ordered_; ///< has not begun to be written
   bool at_once_ = false;                      ///< that is one for the next version
   std::optional<protocols::member> writer_;   ///< when it was ordered
   std::optional<protocols::version> newest_;  ///< with a manifest
   struct request {
-    protocols::version since; ///< the newest when it came
+    protocols::version since; ///< one of a later version answers it
     caf::typed_response_promise<std::string> promise;
   };
   std::vector<request> requests_;
@@ -103,8 +108,9 @@ private:
   std::deque<protocols::version> kept_;                               ///< of this run, the oldest first
   protocols::hold_order hold_;                                        ///< the newest
   protocols::version last_step_{};
-  std::function<void()> then_; ///< when that is saved
-  protocols::version step_{};
+  std::function<void()> then_;                ///< when that is saved
+  protocols::version step_{}, begun_{};       ///< now, and when the job began
+  std::uint64_t samples_ = 0;                 ///< applied
   protocols::nanoseconds now_ = 0, last_ = 0; ///< training time: now, and of the last order
 };
 

@@ -208,7 +208,7 @@ void coordinator_state::started() {
     if (!lost_workers_.contains(worker.index))
       perform(machine_->on(protocols::joined{{protocols::worker_id{worker.index}, {}}}));
   progress_.begin(!decentralized_);
-  checkpoints_.begin({record_.result.steps}, clock_.now(), start_.first());
+  checkpoints_.begin({record_.result.steps, record_.result.samples}, clock_.now(), start_.first());
   for (const auto& [node, actor] : std::exchange(early_, {}))
     on_node_back(node, actor);
 }
@@ -297,7 +297,7 @@ void coordinator_state::on_report(const protocols::report& msg) {
     progress_.round_closed();
     setup_.observer->on_progress(record_.round_closed(msg, seconds()));
     perform(machine_->on(msg));
-    checkpoints_.round_closed(msg.ver, clock_.now());
+    checkpoints_.round_closed(msg.ver, msg.samples, clock_.now());
     break;
   case kind::push_discarded:
     record_.discarded();
@@ -341,7 +341,7 @@ void coordinator_state::job_held(const protocols::report& msg) {
   progress_.goes_on();
   activity_.enter("evaluates");
   record_.held(msg);
-  checkpoints_.held(msg.ver);
+  checkpoints_.held(msg.ver, msg.samples);
   perform(machine_->on(protocols::held{msg.ver, msg.samples, clock_.now()}));
 }
 

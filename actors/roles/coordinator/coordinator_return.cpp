@@ -169,7 +169,7 @@ void coordinator_state::take_over() {
     if (machine_->recall({.ver = found.ver, .test_loss = found.test_loss, .validation_loss = found.validation_loss}))
       record_.is_best();
   }
-  checkpoints_.take_over(takeover_.decided().checkpoints, said.made, clock_.now(), facts);
+  checkpoints_.take_over(takeover_.decided().checkpoints, {said.made.value, said.samples}, clock_.now(), facts);
   takeover_.tell_what_they_missed();
   progress_.begin(!decentralized_);
   if (said.held) {

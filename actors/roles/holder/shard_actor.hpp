@@ -41,7 +41,7 @@ struct shard_setup {
   holder_receive_buffers receive_buffers;
   std::shared_ptr<protocols::lead> lead; ///< at shard 0; at every shard if the protocol applies each push alone
   bool per_push = false;
-  bool counts_alone = false;                            ///< the versions that its workers make, who save them, too
+  bool counts_alone = false;                            ///< the versions that its workers make; they save them, too
   std::optional<encoded_parameters> codec = {};         ///< none: parameters travel as they are
   std::optional<protocols::lead_succession> leads = {}; ///< instead of both, where versions are made in two phases
   bool catches_up = false;                              ///< it is a backup that has nothing of its shard yet

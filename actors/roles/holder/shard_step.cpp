@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "actors/checkpoint/names.hpp"
 #include "actors/roles/gradient_norm.hpp"
 
 namespace troupe::actors {
@@ -96,7 +97,7 @@ named_buffers shard_step::buffers() const {
 
 role_snapshot shard_step::snapshot(file_saved about, flat_range range, const kernels::buffer& parameters) const {
   role_snapshot out(std::move(about), range, queue_);
-  out.share("parameters", parameters);
+  out.share(parameters_name, parameters);
   out.copy(buffers());
   out.number("optimizer.steps", steps());
   return out;

@@ -2,8 +2,11 @@
 // The compute actor's handlers.
 #include "actors/roles/worker/compute_actor.hpp"
 
+#include <bit>
+
 #include <fmt/format.h>
 
+#include "actors/checkpoint/names.hpp"
 #include "actors/errors.hpp"
 #include "actors/roles/gradient_norm.hpp"
 #include "actors/roles/training_clock.hpp"
@@ -108,6 +111,11 @@ void compute_state::keep(const keep_request& msg) {
   out->copy(replica_.momentum());
   if (kept_.whole)
     out->copy(replica_.itself());
+  if (!msg.replica.empty()) {
+    out->share(replica_name, replica_.mean(msg.replica));
+    out->number(weight_name, std::bit_cast<std::int64_t>(msg.weight));
+    out->number(position_name, static_cast<std::int64_t>(msg.position));
+  }
   for (const auto& [name, block] : msg.of_worker)
     out->add(name, block);
   out->number("optimizer.steps", replica_.momentum_steps());

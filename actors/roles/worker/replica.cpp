@@ -23,14 +23,18 @@ replica::replica(kernels::backend& queue, const optimizer_spec& spec, std::int64
     : queue_(queue), held_(held), spec_(spec), count_(count),
       ranges_(ranges.empty() ? std::vector<update_range>{{.where = {0, count}}} : std::move(ranges)) {}
 
-void replica::mix(const std::vector<replica_term>& terms) {
-  auto mixed = sum(terms);
+kernels::buffer replica::mean(const std::vector<replica_term>& terms) {
+  auto out = sum(terms);
   const bool is_new = terms.size() != 1 || terms.front().weight != 1;
   for (const auto& range : ranges_) // a mean of equal numbers may differ from them in its last bit
     if (is_new && own_ && range.kind == slot_kind::frozen)
-      queue_.copy(mixed.as<float>() + range.where.begin, own_.as<const float>() + range.where.begin,
+      queue_.copy(out.as<float>() + range.where.begin, own_.as<const float>() + range.where.begin,
                   static_cast<std::size_t>(range.where.size()) * sizeof(float));
-  replace(own_, std::move(mixed));
+  return out;
+}
+
+void replica::mix(const std::vector<replica_term>& terms) {
+  replace(own_, mean(terms));
 }
 
 void replica::dual_step(const kernels::buffer& anchor, double rho) {

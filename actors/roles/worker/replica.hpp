@@ -41,7 +41,9 @@ public:
           std::vector<update_range> ranges = {});
 
   const kernels::buffer& parameters() const { return own_; }
-  /// w = sum of terms; what is frozen stays. A single term of weight 1 is shared, not copied.
+  /// The sum of terms; what is frozen is w's. A single term of weight 1 is shared, not copied.
+  kernels::buffer mean(const std::vector<replica_term>& terms);
+  /// w = mean(terms).
   void mix(const std::vector<replica_term>& terms);
   /// l += rho (w - anchor).
   void dual_step(const kernels::buffer& anchor, double rho);

@@ -160,9 +160,10 @@ void worker_state::adopt(protocols::version ver, const tensor& parameters) {
   anchor_ = parameters;
 }
 
-void worker_state::save(protocols::version ver) {
+void worker_state::save(protocols::version ver, const protocols::kept_replica& kept, protocols::operands<tensor> replica) {
   if (setup_.saves)
-    self_->send(setup_.compute, keep_request{ver, setup_.encoder ? setup_.encoder->kept() : named_buffers{}});
+    self_->send(setup_.compute, keep_request{ver, setup_.encoder ? setup_.encoder->kept() : named_buffers{}, std::move(replica),
+                                             kept.weight, kept.position});
 }
 
 void worker_state::begin(const protocols::compute& request, const protocols::plan& plan, const protocols::local_step* own) {

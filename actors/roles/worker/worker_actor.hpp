@@ -115,7 +115,7 @@ public:
   template <class Payload>
   std::optional<tensor> join(const protocols::peer_message& head, const piece<Payload>& part);
   void adopt(protocols::version ver, const tensor& parameters);
-  void save(protocols::version ver);
+  void save(protocols::version ver, const protocols::kept_replica& kept, protocols::operands<tensor> replica);
   void save_all(protocols::version ver, const protocols::worker_course& course, const protocols::plan& plan) {
     setup_.save_common(ver, protocols::at_rest(plan, ver, course));
   }
