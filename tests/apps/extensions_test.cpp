@@ -99,6 +99,18 @@ TEST(Extensions, WhatTheyDoNotTakeIsRefusedWithWhatTheyDo) {
   EXPECT_THAT(refusal_of("data.path=x"), HasSubstr("data.path belongs to data.source"));
 }
 
+TEST(Extensions, AProtocolThatCannotGoOnHasNoCheckpoints) {
+  auto added = some();
+  EXPECT_EQ(refusal_of("checkpoint.dir=kept", added), "");
+  added.protocols[0].resumable = false;
+  EXPECT_EQ(refusal_of("", added), "");
+  EXPECT_THAT(
+      refusal_of("checkpoint.dir=kept", added),
+      ::testing::AllOf(
+          HasSubstr("checkpoint.dir does not go with protocol.name = \"mine\", which keeps state that no checkpoint holds"),
+          HasSubstr("name one of sync, "), HasSubstr(", gossip, ")));
+}
+
 TEST(Extensions, AProgramWithoutThemRefusesTheJobByName) {
   const std::string said = refusal_of("", {});
   EXPECT_THAT(said, HasSubstr("data.source = \"noise\" is not known"));
