@@ -114,7 +114,7 @@ def large(troupe):
     size, and a copy of what the optimizer keeps. The first two checkpoints are left out: memory that a machine has never used may take
     seconds a GB."""
     every, first, last = 30, 3, 2 + TIMES
-    with tempfile.TemporaryDirectory(dir=os.environ.get("TROUPE_BENCH_FOLDER")) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         kept, trace, copied = (pathlib.Path(folder, name) for name in ("kept", "trace.json", "copy"))
         run = Run(troupe, folder, LARGE, 1e6, "--set", "cluster.workers=1", "--set", f"checkpoint.dir={kept}", "--set",
                   f"checkpoint.every_steps={every}", "--set", "checkpoint.keep=1", "--trace", str(trace))
