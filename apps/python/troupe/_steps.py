@@ -225,8 +225,8 @@ class ArrayStep:
     """One step of a model in NumPy.
 
     `rows`: the numbers of its samples. `training`: whether gradients are wanted. `worker`: whose step it is, by number; -1 in an
-    evaluation. `parameters` and `gradients`: arrays by name, until
-    the next step; the former cannot be written. `done(loss)` ends it, with the mean loss over the rows.
+    evaluation. `parameters` and `gradients`: arrays by name, until the next step; the former cannot be written. `done(loss)` ends
+    it, with the mean loss over the rows.
     """
 
     def __init__(self, loop, names, worker, rows, parameters, gradients):
@@ -302,9 +302,9 @@ def steps(model, *, samples, test, batch=64, nodes=None, workers=None, epochs=1,
     an indexed Job. The latter two, which are found without a word where neither `nodes` nor `cluster` is given, take `certs`, a
     folder of certificates, or `insecure`. Processes wait `wait_s` seconds for each other.
 
-    A step of a module has `rows`, `training`, `worker`, and `backward(loss, correct=None)`, to be called once, with the mean loss over the
-    rows, in evaluations too. Troupe takes the steps of the parameters, so there is no optimizer in the loop. After it, the model
-    has the final parameters.
+    A step of a module has `rows`, `training`, `worker`, and `backward(loss, correct=None)`, to be called once, with the mean loss
+    over the rows, in evaluations too. Troupe takes the steps of the parameters, so there is no optimizer in the loop. After it, the
+    model has the final parameters.
 
     >>> import numpy, troupe
     >>> x = numpy.linspace(-1, 1, 120, dtype="float32")
