@@ -56,12 +56,17 @@ void require_all(const std::string& folder, const open_files& files, flat_range 
     throw std::runtime_error(fmt::format("{}: no file has element {} of {}", folder, covered, of));
 }
 
-/// The workers' that have parameters of their own.
+/// The workers' that have parameters of their own. Throws where one does not have all.
 open_files open_replicas(const std::string& folder, const checkpoint_manifest& what) {
   open_files files;
-  for (const written_file& each : what.files)
-    if (auto file = std::make_unique<shard_file>(folder, each); file->has(replica_name))
-      files.push_back(std::move(file));
+  for (const written_file& each : what.files) {
+    auto file = std::make_unique<shard_file>(folder, each);
+    if (!file->has(replica_name))
+      continue;
+    if (file->head().range != flat_range{0, static_cast<std::int64_t>(what.floats)})
+      throw std::runtime_error(fmt::format("{}/{}: is of another model", folder, each.name));
+    files.push_back(std::move(file));
+  }
   return files;
 }
 

@@ -251,6 +251,20 @@ TEST_F(CheckpointOfReplicas, OfManyPiecesItIsTheMeanOfEach) {
   EXPECT_EQ(mean({5, count}), counting({5, count}, -1));
 }
 
+TEST_F(CheckpointOfReplicas, OneOfAnotherModelIsNamed) {
+  const std::vector<float> whole{1, 2, 3}, part{5, 2};
+  add(0, {{replica_name, whole}});
+  what.files.push_back(write_worker_file(folder, 0, {.shard = 1, .ver = {40}, .range = {0, 2}, .numbers = {}},
+                                         std::vector<named_block>{{replica_name, part}}));
+  write_manifest(folder, what);
+  EXPECT_THAT(faults_of(folder), ElementsAre(HasSubstr("worker-1-0.ckpt: is of another model")));
+  std::vector<float> out(3);
+  EXPECT_THAT(refusal_of([&] {
+                read_block(folder, what, parameters_name, {0, 3}, out.data());
+              }),
+              HasSubstr("worker-1-0.ckpt: is of another model"));
+}
+
 TEST_F(CheckpointOfReplicas, WithoutAnyItIsNone) {
   add(0, {});
   write_manifest(folder, what);

@@ -82,9 +82,7 @@ class Run:
         """The gaps between its versions, in seconds, the longest first; its result."""
         self.process.send_signal(signal.SIGINT)
         out, _ = self.process.communicate(timeout=DEADLINE_S)
-        events = json.loads(self.trace.read_text(encoding="utf-8"))["traceEvents"]
-        times = sorted(1e-6 * (event["ts"] + event["dur"]) for event in events if event["name"] == "apply")
-        return sorted((b - a for a, b in zip(times, times[1:])), reverse=True), json.loads(out.splitlines()[-1])
+        return sorted(upkeep_bench.gaps_of(self.trace), reverse=True), json.loads(out.splitlines()[-1])
 
 
 class Council:

@@ -51,6 +51,13 @@ class Run:
         return json.loads(out.splitlines()[-1])
 
 
+def gaps_of(trace):
+    """Between the versions of a traced run, in seconds, in their order."""
+    events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+    times = sorted(1e-6 * (event["ts"] + event["dur"]) for event in events if event["name"] == "apply")
+    return [b - a for a, b in zip(times, times[1:])]
+
+
 def rate_of(troupe, job, seconds, *settings):
     """Steps per second."""
     with tempfile.TemporaryDirectory() as folder:
@@ -144,9 +151,7 @@ def large(troupe):
             copies.append(time.monotonic() - began)
         run.process.send_signal(signal.SIGINT)
         run.process.communicate()
-        events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
-    ends = sorted(1e-6 * (event["ts"] + event["dur"]) for event in events if event["name"] == "apply")
-    gaps = [b - a for a, b in zip(ends, ends[1:])]
+        gaps = gaps_of(trace)
     longest = [max(gaps[number * every - 1:number * every + 12]) for number in range(1, last + 1)]
     median, copy_s = statistics.median(gaps), statistics.median(copies)
     yield row_of("large", statistics.median(rates) * 1e-9, statistics.median(dds) * 1e-9, f"GB/s of a file of {size * 1e-9:.2f} GB, and dd's")
