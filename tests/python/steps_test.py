@@ -346,7 +346,7 @@ module.register_parameter("spare", torch.nn.Parameter(torch.ones(2)))
     def test_every_protocol_trains_it_on_digits(self):
         out = self.digits("""
 for entry in json.loads(troupe._library.library().troupe_listing())["protocols"]:
-    slow = entry["name"] in ("admm", "easgd", "gossip")
+    slow = entry["name"] in ("admm", "easgd", "gossip", "deadline")  # deadline: whoever is late on a busy machine is left out
     print(entry["name"], accuracy(net(), workers=2, epochs=20 if slow else 6, protocol=entry["name"], optimizer=troupe.sgd(0.1)))
 """)
         reached = {name: float(value) for name, value in map(str.split, out.splitlines())}
