@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -137,6 +138,8 @@ public:
 private:
   /// Parts beyond that are dropped: the plan is not coming, and its round will send them again.
   static constexpr std::size_t max_parked = 4096;
+  /// Of older checkpoints nobody writes any more.
+  static constexpr std::size_t max_saved = 64;
 
   struct parameter_set {
     ticket parameters;
@@ -254,10 +257,12 @@ private:
     world_.refused(effect.why);
   }
 
+  /// Once for each version. An order for an older one than the newest may still come: a shard took long to write its file.
   void save(version marked) {
-    if (marked <= saved_)
+    if (!saved_.insert(marked).second)
       return;
-    saved_ = marked;
+    if (saved_.size() > max_saved)
+      saved_.erase(saved_.begin());
     const kept_replica kept = machine_->kept();
     world_.save(marked, kept, resolve(kept.sum));
   }
@@ -293,7 +298,7 @@ private:
   ticket_store<tensor> store_;
   plan_epoch adopted_;               ///< of the parameters in use
   std::optional<version> in_hand_{}; ///< adopted last
-  version saved_;                    ///< of the newest checkpoint that has what this worker keeps
+  std::set<version> saved_{{}};      ///< of the checkpoints that have what this worker keeps; there is none of version 0
   ticket in_use_;                    ///< the adopted parameters, until they are pushed
   std::optional<tensor> pushed_sum_{};
 };

@@ -182,6 +182,26 @@ TEST_F(Checkpoints, OneThatIsWholeAfterANewerOneIsRemovedAndHoldsUpNothing) {
   EXPECT_EQ(ordered().back(), 20U);
 }
 
+TEST_F(Checkpoints, WhereEachPushIsAppliedAloneAllAreToldBeforeAnyHasWritten) {
+  job.protocol.name = "easgd";
+  job.optimizer.momentum = 0.9; // which its workers keep
+  begin();
+  close_round(10, 100);
+  EXPECT_THAT(told<protocols::checkpoint_order>(), ElementsAre(1, 1, 1));
+  EXPECT_THAT(told<protocols::keep_order>(), ElementsAre(1, 1, 1));
+  saved(0, 10);
+  close_round(20, 200);
+  EXPECT_THAT(ordered(), ElementsAre(10)) << "one at a time";
+  saved(1, 10);
+  EXPECT_THAT(told<protocols::keep_order>(), ElementsAre(1, 1, 1));
+  for (const std::uint32_t worker : {0U, 1U, 2U, 3U}) {
+    EXPECT_TRUE(seen->events.empty()) << worker;
+    say(file_saved{.of_worker = true, .index = worker, .ver = {10}, .file = {.name = fmt::format("worker-{}-0.ckpt", worker)}});
+  }
+  await_events(1);
+  EXPECT_THAT(seen->events.front(), HasSubstr("checkpoint " + folder.string() + "/step-10"));
+}
+
 TEST_F(Checkpoints, WhereAllWorkersHaveTheSameAllAreToldOfAVersionThatNobodyHas) {
   job.protocol.name = "allreduce";
   job.cluster.shards = 1;

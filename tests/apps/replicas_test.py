@@ -129,7 +129,7 @@ class ReplicasTest(ClusterTest):
             with open(f"/proc/{pid}/cmdline", encoding="utf-8") as words:
                 if f"--name\0{name}\0" in words.read():
                     os.kill(pid, signal.SIGKILL)
-                    return self.wait_until_said(run, f"{name} was killed by signal 9") and "is lost" in self.said()
+                    return self.wait_until_said(run, f"{name} was killed by signal 9") and self.wait_until_said(run, rf"\({name}\) is lost")
         return False
 
     def end_of(self, run, code=0):

@@ -8,6 +8,9 @@ CLOCK = "binding/training_clock.hpp"
 
 # file, text, replacement, what it breaks
 MUTANTS = [
+    (WORKER, "    if (!saved_.insert(marked).second)\n      return;", "    if (marked <= *saved_.rbegin())\n      return;\n    saved_.insert(marked);",
+     "an order to keep that comes after a newer one is not heard"),
+    (WORKER, "    if (!saved_.insert(marked).second)\n      return;", "    saved_.insert(marked);", "what is kept is written again for the same version"),
     (WORKER, "    if (head.epoch < first_plan_)\n      return;\n", "", "a part of an older incarnation is kept"),
     (WORKER, "const kept_replica kept = machine_->kept();", "const kept_replica kept;", "a checkpoint has no replica"),
     (WORKER, "first_plan_ == plan_epoch{} && msg->has(self_)", "first_plan_ == plan_epoch{}", "the first plan is one without this incarnation"),

@@ -181,6 +181,10 @@ TEST_F(WorkerBinding, WhatItKeepsIsSavedOnceForEachMarkedVersionAndBeforeItGoesO
   EXPECT_EQ(world.saved.size(), 3u) << "that is done";
   subject->on(keep_order{v(14)}); // the job is held: no parameters come
   EXPECT_EQ(world.saved.back(), 14u);
+  subject->on(keep_order{v(12)}); // whose shard took long to write its file
+  EXPECT_EQ(world.saved.back(), 12u) << "the coordinator waits for it";
+  subject->on(keep_order{v(12)});
+  EXPECT_EQ(world.saved.size(), 5u);
 }
 
 TEST_F(WorkerBinding, PartsOfAnOlderIncarnationAreNotJoinedWithItsOwn) {

@@ -104,18 +104,23 @@ std::optional<protocols::member> checkpoints::writer() const {
 void checkpoints::order(protocols::version at) {
   if (reduces_) // who has saved this version, or a later one, has heard of it
     at = std::max(at, next(std::max(step_, newest_.value_or(step_))));
-  if (replicas_differ_) { // each saves what it has as soon as it is told
+  if (as_it_is_) { // the workers are told now, too, and not when a shard has written its file: another may be ordered by then
     at_once_ = false;
-    if (!newest_ || *newest_ < at)
-      open(at);
-    return;
+    if (newest_ && *newest_ >= at)
+      return;
+    open(at);
+    return replicas_differ_ ? void() : tell_all(protocols::checkpoint_order{at});
   }
   ordered_ = at;
   writer_ = writer();
-  if (!as_it_is_ && !reduces_)
-    return self_->send(setup_.nodes[places_.holders[0].node].actor, protocols::checkpoint_order{at});
+  reduces_ ? tell_all(protocols::checkpoint_order{at})
+           : self_->send(setup_.nodes[places_.holders[0].node].actor, protocols::checkpoint_order{at});
+}
+
+template <class Order>
+void checkpoints::tell_all(const Order& order) {
   for (const auto& node : setup_.nodes)
-    self_->send(node.actor, protocols::checkpoint_order{at});
+    self_->send(node.actor, order);
 }
 
 checkpoints::unfinished& checkpoints::open(protocols::version ver) {
@@ -127,8 +132,7 @@ checkpoints::unfinished& checkpoints::open(protocols::version ver) {
   known->second.samples = samples_;
   if (workers_write_) {
     known->second.asked = machine_->current().workers;
-    for (const auto& node : setup_.nodes)
-      self_->send(node.actor, protocols::keep_order{ver});
+    tell_all(protocols::keep_order{ver});
   }
   return known->second;
 }
@@ -301,7 +305,7 @@ void checkpoints::held(protocols::version ver, std::uint64_t samples) {
   samples_ = samples;
   if (!hold_.saves_at(ver) || (newest_ && *newest_ >= ver))
     return;
-  if (as_it_is_ && !open_.contains(ver) && ordered_ != ver) // a file that is written twice is not what the manifest proves
+  if (as_it_is_ && !open_.contains(ver)) // a file that is written twice is not what the manifest proves
     order(ver);
   open(ver);
 }

@@ -77,6 +77,8 @@ private:
   std::uint32_t shards_that_write() const;
   void finish_complete();
   void order(protocols::version at);
+  template <class Order>
+  void tell_all(const Order& order);
   std::optional<protocols::member> writer() const;
   void order_next();
   void write_manifest_of(protocols::version ver);
