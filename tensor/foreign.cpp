@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -24,15 +25,23 @@ bool all_numbers(const float* x, std::int64_t count) {
 
 /// One step or evaluation under way. It outlives the plan where the computer still has it when the job ends.
 struct foreign_step {
+  std::mutex mutex; ///< of what is called: the plan may end at any moment
   std::shared_ptr<const parameter_layout> layout;
   std::shared_ptr<step_outcome> outcome; ///< the plan's, until `done` has been called
   std::vector<char> ready;               ///< by slot
   step_args args;
   bool finite = true;
 
+  /// Whom it would tell may be gone from now on.
+  void tell_nobody() {
+    const std::lock_guard guard{mutex};
+    args.gradient_ready = {};
+    args.done = {};
+  }
+
   void slot_ready(int index) {
     ready[static_cast<std::size_t>(index)] = 1;
-    if (args.gradient_ready)
+    if (const std::lock_guard guard{mutex}; args.gradient_ready)
       args.gradient_ready(index);
     const auto& slot = layout->slots[static_cast<std::size_t>(index)];
     finite = all_numbers(args.gradients + slot.offset, slot.elements()) && finite; // while caches have it
@@ -47,7 +56,8 @@ struct foreign_step {
                 .counted = found.counted,
                 .correct = found.correct,
                 .finite = finite};
-    args.done();
+    if (const std::lock_guard guard{mutex}; args.done)
+      args.done();
   }
 
   void zero_the_rest() {
@@ -66,6 +76,13 @@ public:
       : layout_(std::make_shared<parameter_layout>(layout)), by_(std::move(by)), worker_(worker) {
     cost_.parameter_bytes = layout.floats() * static_cast<std::int64_t>(sizeof(float));
   }
+
+  ~foreign_plan() override {
+    if (const auto step = newest_.lock())
+      step->tell_nobody();
+  }
+  foreign_plan(const foreign_plan&) = delete;
+  foreign_plan& operator=(const foreign_plan&) = delete;
 
   const plan_cost& cost() const override { return cost_; }
 
@@ -90,8 +107,12 @@ public:
 
 private:
   void enqueue(const step_args& args, bool training) {
-    const auto step = std::make_shared<foreign_step>(
-        foreign_step{layout_, outcome_, std::vector<char>(training ? layout_->slots.size() : 0), args, true});
+    const auto step = std::make_shared<foreign_step>();
+    step->layout = layout_;
+    step->outcome = outcome_;
+    step->ready.resize(training ? layout_->slots.size() : 0);
+    step->args = args;
+    newest_ = step;
     by_->enqueue({.training = training,
                   .worker = worker_,
                   .rows = {static_cast<const std::uint32_t*>(args.x), static_cast<std::size_t>(args.rows)},
@@ -105,6 +126,7 @@ private:
   std::shared_ptr<const parameter_layout> layout_;
   std::shared_ptr<foreign_computer> by_;
   std::int32_t worker_;
+  std::weak_ptr<foreign_step> newest_; ///< there is one at a time
   std::shared_ptr<step_outcome> outcome_ = std::make_shared<step_outcome>();
   plan_cost cost_;
 };
