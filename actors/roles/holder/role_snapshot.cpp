@@ -2,6 +2,7 @@
 // Snapshots of roles, to a disk and back.
 #include "actors/roles/holder/role_snapshot.hpp"
 
+#include <cstddef>
 #include <exception>
 
 #include "protocols/wire/state.hpp"
@@ -49,6 +50,21 @@ file_saved role_snapshot::write(const std::string& dir) const {
     out.error = e.what();
   }
   return out;
+}
+
+void make_room(caf::actor_system& system, std::shared_ptr<kernels::backend> queue, std::vector<std::size_t> sizes) {
+  constexpr std::size_t page = 4096;
+  system.spawn<caf::detached>([queue = std::move(queue), sizes = std::move(sizes)](caf::event_based_actor*) {
+    std::vector<kernels::buffer> room; // all at once: a block that is given back serves for the next
+    try {
+      for (const auto bytes : sizes) {
+        const auto memory = room.emplace_back(queue->allocate_host(bytes)).span<std::byte>();
+        for (std::size_t at = 0; at < memory.size(); at += page)
+          memory[at] = std::byte{0}; // the system gives a page when it is first written
+      }
+    } catch (const kernels::out_of_memory&) {
+    }
+  });
 }
 
 void write_behind(caf::actor_system& system, std::shared_ptr<const role_snapshot> what, std::string dir,

@@ -2,6 +2,7 @@
 // A role's part of a checkpoint: copies what the next steps will overwrite, and writes it while they run.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -43,6 +44,10 @@ private:
   named_buffers blocks_;
   file_saved answer_;
 };
+
+/// Has the queue keep host memory for blocks of so many bytes, on a thread of its own: else the first snapshot waits while the
+/// system finds it, seconds for a gigabyte. Where there is not so much, that snapshot is what says so.
+void make_room(caf::actor_system& system, std::shared_ptr<kernels::backend> queue, std::vector<std::size_t> sizes);
 
 /// Writes on a thread of its own, then calls `tell` there. What is being written outlives the role.
 void write_behind(caf::actor_system& system, std::shared_ptr<const role_snapshot> what, std::string dir,

@@ -72,6 +72,12 @@ void shard_state::begin() {
   }
   setup_.initial = {};
   setup_.start = {};
+  if (setup_.checkpoints.empty())
+    return;
+  std::vector<std::size_t> room{newest_.bytes()};
+  for (const auto& [name, block] : step_.buffers())
+    room.push_back(block.bytes());
+  make_room(self_->home_system(), setup_.queue, std::move(room));
 }
 
 /// Notifies this actor of the version when it has run.
