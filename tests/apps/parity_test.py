@@ -4,7 +4,8 @@
 
 A batch is the whole training half, so that both sides see the same rows, in whatever order. PyTorch computes in float64: where an
 input of a relu rounds to the other side of zero, float32 of either side is off by as much as that input's gradient. After
-some steps of such a network, PyTorch's float32 is off by more than 1e-4; twice as much is then allowed here.
+some steps of such a network, PyTorch's float32 is off by more than 1e-4; twice as much is then allowed here, of the worst of eight
+such runs.
 
 usage: parity_test.py TROUPE [unittest arguments]; needs python3-torch, and skips where it is absent
 """
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 try:
     import numpy
@@ -63,6 +65,16 @@ def toml(tables):
         lines.append(f"[{table}]")
         lines += [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
     return "\n".join(lines) + "\n"
+
+
+def an_ulp_apart(module, count):
+    """Copies whose weights are rounded up or down by chance: what float32 may make of it."""
+    copies = [copy.deepcopy(module) for _ in range(count)]
+    with torch.no_grad():
+        for each in copies:
+            for weight in each.parameters():
+                weight *= 1 + 1.2e-7 * torch.randint(-1, 2, weight.shape)
+    return copies
 
 
 def distance(ours, theirs):
@@ -198,7 +210,8 @@ class Parity(unittest.TestCase):
         losses = [each["train_loss"] for each in map(json.loads, log.read_text().splitlines()) if each["kind"] == "evaluation"]
         return read_safetensors(out), losses
 
-    def compare(self, module, spec, data, x, y, clip_norm=0.0, within=1e-4):
+    def compare(self, module, spec, data, x, y, clip_norm=0.0, within=1e-4, relus=False):
+        """With `relus`: False where the first gradient is off, but by no more than the inputs that round to another side of zero."""
         def loss(of):
             predictions = of(x.to(next(of.parameters()).dtype) if x.is_floating_point() else x)
             return functional.cross_entropy(predictions.reshape(-1, predictions.shape[-1]), y.reshape(-1))
@@ -231,18 +244,31 @@ class Parity(unittest.TestCase):
         rate = 8
         first, (after, _) = state(exact), self.troupe(data, spec, {"name": "sgd", "lr": rate, "clip_norm": clip_norm}, 1)
         ours = {name: (first[name] - after[name].double()) / rate for name in gradient}
+        if relus and distance(ours, gradient) >= 1e-4:
+            self.assertLess(distance(ours, gradient), distance(*(self.with_relus_at(size, exact, loss) for size in (1e-5, -1e-5))))
+            return False
         self.assertLess(distance(ours, gradient), 1e-4)
 
-        theirs, rounded = trained(exact), trained(module)
+        rounded = an_ulp_apart(module, 8) if relus else [module]
+        theirs, others = trained(exact), [trained(each) for each in rounded]
         weights, losses = self.troupe(data, spec, {**ADAMW, "clip_norm": clip_norm}, STEPS)
         self.assertEqual(len(losses), STEPS)
         bound = within
-        for step, (mine, other, float32) in enumerate(zip(losses, theirs, rounded), 1):
-            bound = max(bound, 2 * abs(float32 - other) / other)
+        for step, (mine, other, *float32) in enumerate(zip(losses, theirs, *others), 1):
+            bound = max([bound, *(2 * abs(each - other) / other for each in float32)])
             self.assertLess(abs(mine - other) / other, bound, f"step {step}: {mine} here, {other} in PyTorch")
         statistics = {name: each for name, each in state(exact).items() if name not in gradient}
         if statistics:
-            self.assertLess(distance(weights, statistics), bound)
+            self.assertLess(distance(weights, statistics), max([bound, *(2 * distance(state(each), statistics) for each in rounded)]))
+        return True
+
+    @staticmethod
+    def with_relus_at(size, module, loss):
+        """The gradient if a relu were 0 below `size`."""
+        of = copy.deepcopy(module)
+        with unittest.mock.patch.object(functional, "relu", lambda x: x * (x > size)):
+            loss(of).backward()
+        return {name: each.grad for name, each in of.named_parameters()}
 
     def check_workers(self, spec, data):
         """Several workers equal one that has the whole batch."""
@@ -289,8 +315,13 @@ class Parity(unittest.TestCase):
         self.check_workers(spec, data)
 
     def test_resnet20(self):
-        data, x, y = self.images()
-        self.compare(ResNet(3, 8), {"kind": "resnet", "depth": 20, "width": 8}, data, x, y)
+        """Of 3 million inputs of relus one or two are within rounding of zero, on some machines on its other side: then it is drawn anew."""
+        spec = {"kind": "resnet", "depth": 20, "width": 8}
+        for _ in range(8):
+            data, x, y = self.images()
+            if self.compare(ResNet(3, 8), spec, data, x, y, relus=True):
+                return
+        self.fail("the gradient is off in each of eight draws")
 
 
 if __name__ == "__main__":
