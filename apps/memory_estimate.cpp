@@ -136,10 +136,17 @@ private:
     if (job_.codec.encodes_params())
       s.items.push_back(
           {"image that workers have, and its code", part + encoded(job_.codec.params_form()) / job_.cluster.shards});
-    if (!keeps_.replica && !reduces_)
+    double copied = part; // beside what a checkpoint has of the version, the next one
+    if (!keeps_.replica && !reduces_) {
       optimizer_of(s, part);
-    if (keeps_.outer_momentum && !reduces_)
+      copied += states_ * part;
+    }
+    if (keeps_.outer_momentum && !reduces_) {
       s.items.push_back({"outer optimizer", part});
+      copied += part;
+    }
+    if (job_.checkpoint.enabled() && !decentralized_)
+      s.items.push_back({"copies for a checkpoint", copied, host});
     const auto first = tree_.front();
     const auto pushes = static_cast<double>(first.children.size() + first.workers.size());
     if ((!one_process() || job_.codec.encodes_pushes()) && !decentralized_) {

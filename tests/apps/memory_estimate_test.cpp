@@ -55,6 +55,19 @@ TEST(MemoryEstimate, OptimizerStateLivesWhereTheStepIsTaken) {
   EXPECT_EQ(bytes_of(estimate_memory(job, facts), "worker", "replica"), 100);
 }
 
+TEST(MemoryEstimate, ACheckpointIsCopiedBeforeItIsWritten) {
+  auto job = small_job();
+  job.optimizer.name = "adamw";
+  job.cluster.shards = 2;
+  EXPECT_EQ(bytes_of(estimate_memory(job, facts), "shard", "copies for a checkpoint"), 0);
+  job.checkpoint.dir = "/kept";
+  EXPECT_EQ(bytes_of(estimate_memory(job, facts), "shard", "copies for a checkpoint"), 50 + 2 * 50);
+  job.protocol.name = "local";
+  EXPECT_EQ(bytes_of(estimate_memory(job, facts), "shard", "copies for a checkpoint"), 50) << "workers have the optimizer";
+  job.protocol.name = "gossip";
+  EXPECT_EQ(bytes_of(estimate_memory(job, facts), "shard", "copies for a checkpoint"), 0);
+}
+
 TEST(MemoryEstimate, ARateOfAMatrixIsMeasuredOnItsGradient) {
   memory_facts rated = facts;
   rated.matrix = 60;

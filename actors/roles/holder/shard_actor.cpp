@@ -72,7 +72,7 @@ void shard_state::begin() {
   }
   setup_.initial = {};
   setup_.start = {};
-  if (setup_.checkpoints.empty())
+  if (setup_.checkpoints.empty() || setup_.counts_alone)
     return;
   std::vector<std::size_t> room{newest_.bytes()};
   for (const auto& [name, block] : step_.buffers())
