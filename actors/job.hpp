@@ -85,6 +85,7 @@ struct codec_spec {
   std::string params = "none";    ///< likewise, of what shards send; "changed": the elements that are not as they were
   double density = 0.001;         ///< of topk and dgc: the share of elements that is sent
   std::uint32_t warmup_steps = 0; ///< versions at each of the larger densities before
+  double budget_mbit = 0;         ///< of topk, instead: so many 10^6 bits a second of each worker; 0: none
   double threshold = 0;
   double clip = 0; ///< of dgc: the norm of a gradient, over the square root of the number of workers; 0: any
 
@@ -102,8 +103,11 @@ struct codec_spec {
     const std::uint64_t stage = warmup_steps > 0 ? version / warmup_steps : before.size();
     return stage < before.size() ? std::max(before[stage], density) : density;
   }
-  /// The share of a push's elements that is sent; of threshold, which depends on them, all.
-  double pushed_share(std::uint64_t version) const { return form() == kernels::form::sparse_bf16 ? density_at(version) : 1; }
+  /// The share of a push's elements that is sent; all at most where that depends on them, or on time.
+  double pushed_share(std::uint64_t version) const {
+    return form() == kernels::form::sparse_bf16 && !has_budget() ? density_at(version) : 1;
+  }
+  bool has_budget() const { return budget_mbit > 0; }
   /// Shards begin at multiples of so many floats, so that their number changes no block.
   std::int64_t cut_unit() const {
     return std::max({flat_alignment, kernels::block_of(form()), kernels::block_of(params_form())});

@@ -117,6 +117,31 @@ std::optional<job_problem> sparse_problem(const job& job, const extensions& adde
   return {};
 }
 
+/// Why pushes cannot be as large as a budget allows.
+std::optional<job_problem> budget_problem(const job& job, const extensions& added) {
+  if (!job.codec.has_budget())
+    return {};
+  if (!job.codec.error_feedback)
+    return job_problem{"codec.error_feedback",
+                       "codec.error_feedback = false does not go with codec.budget_mbit, which sends later "
+                       "what it does not send now; leave it out"};
+  const auto runs = protocols::find_protocol(job.protocol.name, added.protocols);
+  if (!runs)
+    return {};
+  if (runs->clock_bound && runs->clock_bound(job.protocol) >= 2)
+    return {};
+  std::vector<std::string> can;
+  for (const auto& each : protocols::catalog(added.protocols))
+    if (each.clock_bound)
+      can.push_back(each.name);
+  return job_problem{
+      "codec.budget_mbit",
+      fmt::format("codec.budget_mbit does not go with protocol.name = \"{}\"{}: every element is sent at least once "
+                  "in as many pushes as a worker may be ahead; {}, or leave it out",
+                  runs->name, runs->clock_bound ? fmt::format(" and its bound of {}", runs->clock_bound(job.protocol)) : "",
+                  runs->clock_bound ? "write protocol.bound = 2 or more" : fmt::format("name {}", fmt::join(can, ", ")))};
+}
+
 /// Why the job's parameters cannot travel as codes of differences: of these there is one image for all workers.
 std::optional<job_problem> params_codec_problem(const job& job, const extensions& added) {
   if (!job.codec.encodes_params())
@@ -200,6 +225,8 @@ std::vector<job_problem> check_job(const job& job, const extensions& added) {
   if (auto why = codec_problem(job, added))
     wrong.push_back(std::move(*why));
   if (auto why = sparse_problem(job, added))
+    wrong.push_back(std::move(*why));
+  if (auto why = budget_problem(job, added))
     wrong.push_back(std::move(*why));
   if (auto why = no_common_steps(job, added))
     wrong.push_back(*std::move(why));

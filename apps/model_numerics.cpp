@@ -126,13 +126,19 @@ public:
   sim::tensor sum(std::span<const sim::operand> terms) override { return wrap(replica_.sum(resolve(terms))); }
   void forget_momentum() override { replica_.forget_momentum(); }
 
-  sim::tensor encoded(const protocols::push& head, const sim::tensor& pushed) override {
+  sim::encoded_push encoded(const protocols::push& head, const sim::tensor& pushed,
+                            const std::optional<protocols::push_density>& how_dense) override {
     if (!encoder_ || !pushed)
-      return pushed;
+      return {pushed};
+    if (how_dense)
+      encoder_->allow(*how_dense);
     encoder_->measure(data_of(pushed).span<const float>());
     encoder_->encode(head, {0, shop_.floats}, data_of(pushed).span<const float>());
     encoder_->settle(head);
-    return wrap(encoder_->decoded());
+    sim::encoded_push out{wrap(encoder_->decoded())};
+    if (kernels::is_sparse(encoder_->form()))
+      out.bytes = encoder_->bytes();
+    return out;
   }
 
 private:

@@ -70,7 +70,7 @@ public:
       throw std::runtime_error("its worker pushes no gradient in this round");
     if (!found.finite)
       throw std::runtime_error("its gradient is not finite");
-    return maths_->encoded({.id = as, .base = base}, found.value);
+    return maths_->encoded({.id = as, .base = base}, found.value, {}).value; // only rounds are replayed, and they have no budget
   }
 
 private:

@@ -9,6 +9,7 @@
 #include <boost/json.hpp>
 #include <fmt/format.h>
 
+#include "actors/roles/codec/push_encoder.hpp"
 #include "actors/roles/coordinator/coordinator_setup.hpp"
 #include "apps/job_setup.hpp"
 #include "apps/model_numerics.hpp"
@@ -42,6 +43,8 @@ sim::options simulator_options(const config::loaded_job& loaded, std::int64_t da
   out.push_form = job.codec.form();
   out.params_form = job.codec.params_form();
   out.pushed_share = [job](protocols::version base) { return job.codec.pushed_share(base.value); };
+  if (const auto runs = protocols::find_protocol(job.protocol.name, loaded.added.protocols))
+    out.budget = actors::push_budget_of(job, *runs, static_cast<std::int64_t>(model_bytes / sizeof(float)));
   out.changed_share = [job](protocols::version ver) { return job.changed_share(ver.value); };
   out.colocated = job.cluster.where == actors::placement::colocated;
   out.nodes = job.cluster.nodes;

@@ -357,7 +357,7 @@ struct checkpoint_order {
   friend bool operator==(const checkpoint_order&, const checkpoint_order&) = default;
 };
 /// Coordinator to workers: save what you keep between rounds for the checkpoint of this version, unless you did so before you
-/// began with it.
+/// began with it. Where each push is applied alone, and of gossip, that is what you have now.
 struct keep_order {
   version ver{};
   friend bool operator==(const keep_order&, const keep_order&) = default;

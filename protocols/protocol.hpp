@@ -55,6 +55,8 @@ struct protocol {
   std::vector<parameter_info> parameters{};
   /// The parameter that gives the local steps between communications. Absent: 1.
   std::optional<parameter<std::int64_t>> period{};
+  /// Pushes that a worker may be ahead of the slowest. Absent: it has no such bound.
+  std::function<std::uint64_t(const protocol_spec&)> clock_bound{};
   /// What is wrong with the parameters together, or with this number of workers; empty if valid. Absent: nothing to validate.
   std::function<std::string(const protocol_spec&, std::uint32_t workers)> validate{};
   /// decentralized, and all workers take the same steps, each at a sum that these many ranks make among themselves of so many

@@ -28,6 +28,7 @@ inline protocol ssp_protocol() {
           .per_push = true,
           .resumable = true,
           .parameters = {bound},
+          .clock_bound = [bound](const protocol_spec& spec) { return static_cast<std::uint64_t>(bound.of(spec)); },
           .make_rule = [bound](const protocol_spec& spec,
                                std::uint64_t) { return std::make_unique<ssp>(static_cast<std::uint64_t>(bound.of(spec))); },
           .make_worker = own_slice_worker_maker()};

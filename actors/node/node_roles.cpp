@@ -75,6 +75,7 @@ worker_setup working(const job& what, const protocols::protocol& runs, protocols
   out.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
   if (what.codec.encodes_pushes())
     out.encoder = std::make_shared<push_encoder>(what, self.worker, floats, allocate);
+  out.budget = push_budget_of(what, runs, floats);
   if (what.codec.encodes_params())
     out.decoder = std::make_shared<decoded_parameters>(what.codec.params_form(), floats);
   out.saves = what.checkpoint.enabled() && workers_keep_state(what, runs);

@@ -201,6 +201,10 @@ void add_codec(key_list& keys) {
       s, "warmup_steps", (integer{0, 1 << 20}), job.codec.warmup_steps,
       "topk, dgc: versions for each of the densities 0.25, 0.0625, 0.015625 and 0.004, which come before; default: 15 with "
       "dgc, else 0");
+  TROUPE_KEY(s, "budget_mbit", above_zero, job.codec.budget_mbit,
+             "topk, instead of density: what each worker may push, in 10^6 bits a second; every element goes with one of "
+             "protocol.bound pushes at least",
+             true);
   TROUPE_KEY(s, "threshold", above_zero, job.codec.threshold, "threshold: what an element must reach, and is sent as", true);
   TROUPE_KEY(s, "clip", (real{}), job.codec.clip,
              "dgc: largest norm of a gradient, times the square root of the number of workers; 0: any");

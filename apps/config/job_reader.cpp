@@ -226,7 +226,9 @@ void leave_out_replaced(job_draft& draft) {
                                {"evaluate.every_s", {"evaluate.every_samples"}},
                                {"evaluate.every_samples", {"evaluate.every_s"}},
                                {"checkpoint.every_s", {"checkpoint.every_steps"}},
-                               {"checkpoint.every_steps", {"checkpoint.every_s"}}};
+                               {"checkpoint.every_steps", {"checkpoint.every_s"}},
+                               {"codec.budget_mbit", {"codec.density", "codec.warmup_steps"}},
+                               {"codec.density", {"codec.budget_mbit"}}};
   if (draft.out.model_kind != "mlp")
     all.push_back({"model.kind", {"model.hidden"}});
   for (const auto& [choice, instead_of] : all)

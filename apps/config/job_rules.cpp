@@ -57,6 +57,7 @@ std::vector<belonging> belongings() {
       {"codec.error_feedback", "codec.push", {"fp16", "bf16", "int8", "int4", "onebit", "topk", "dgc", "threshold"}},
       {"codec.density", "codec.push", {"topk", "dgc"}},
       {"codec.warmup_steps", "codec.push", {"topk", "dgc"}},
+      {"codec.budget_mbit", "codec.push", {"topk"}},
       {"codec.threshold", "codec.push", {"threshold"}},
       {"codec.clip", "codec.push", {"dgc"}},
   };
@@ -231,6 +232,17 @@ void derive_feedback(job_draft& draft) {
     codec.warmup_steps = 15;
 }
 
+/// A budget says how much is sent.
+void check_budget(job_draft& draft) {
+  if (!draft.has("codec.budget_mbit"))
+    return;
+  for (const std::string key : {"codec.density", "codec.warmup_steps"}) {
+    draft.idle.insert(key);
+    if (draft.has(key))
+      draft.refuse(key, fmt::format("{} and codec.budget_mbit both say how much of a push is sent; keep one of them", key));
+  }
+}
+
 /// A cosine needs an end. The layer that computes with the values checks whether they fit together.
 void derive_schedule(job_draft& draft) {
   optimizer_spec& optimizer = draft.out.job.optimizer;
@@ -395,6 +407,7 @@ void apply_rules(job_draft& draft) {
   check_model(draft);
   derive_schedule(draft);
   derive_feedback(draft);
+  check_budget(draft);
   check_cluster(draft);
   check_precision(draft);
   check_ends(draft);

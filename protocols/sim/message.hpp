@@ -28,7 +28,9 @@ inline constexpr endpoint the_evaluator{endpoint::role::evaluator};
 /// A push on its way to one holder: the trailer, and what it takes of the tensor (all of it, or its range).
 struct push_envelope {
   push head{};
-  std::optional<tensor> gradient{}; ///< none: the trailer alone
+  std::optional<tensor> gradient{};     ///< none: the trailer alone
+  std::optional<std::uint64_t> bytes{}; ///< of the whole push; none: by its form, with this share of the elements
+  double share = 1;
 };
 struct partial_envelope {
   partial head{};

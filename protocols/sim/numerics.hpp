@@ -10,6 +10,7 @@
 
 #include "protocols/binding/operand.hpp"
 #include "protocols/effect.hpp"
+#include "protocols/push_budget.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -49,6 +50,12 @@ struct gradient {
   squared_norm squares{}; ///< likewise
 };
 
+/// What the holders get of a push.
+struct encoded_push {
+  tensor value{};
+  std::optional<std::uint64_t> bytes{}; ///< as it travels, all of it; none: as many as its form takes on average
+};
+
 /// How a worker takes a step on its own parameters: see protocols::local_step.
 struct local_step_rule {
   double proximal = 0, dual = 0;
@@ -74,10 +81,11 @@ public:
   virtual tensor sum(std::span<const operand> terms) = 0;
   /// Steps were taken elsewhere meanwhile: the optimizer begins anew.
   virtual void forget_momentum() = 0;
-  /// What the holders get of what this push has: a codec may lose some of it. Asked once for each push.
-  virtual tensor encoded(const push& head, const tensor& pushed) {
-    (void)head;
-    return pushed;
+  /// What the holders get of what this push has: a codec may lose some of it, where it has a budget all but `how_dense`. Asked
+  /// once for each push.
+  virtual encoded_push encoded(const push& head, const tensor& pushed, const std::optional<push_density>& how_dense) {
+    (void)head, (void)how_dense;
+    return {pushed};
   }
 };
 

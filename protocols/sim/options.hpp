@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "kernels/form.hpp"
 #include "protocols/catalog.hpp"
 #include "protocols/coordinator.hpp"
 #include "protocols/emulate/inject.hpp"
+#include "protocols/push_budget.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -79,6 +81,7 @@ struct options {
   /// In a sparse form: the share of a push's elements that is sent, by the version it is computed against, and that of the
   /// parameters which a version changes. Sums have the elements of each push.
   std::function<double(version)> pushed_share = [](version) { return 1.0; }, changed_share = pushed_share;
+  std::optional<push_budget> budget{}; ///< of each worker's pushes, instead of `pushed_share`
   /// Every worker, shard, backup and aggregator has a host of its own. Colocated: `nodes` hosts (0: one for each worker) that
   /// share the shards, backups and workers; an aggregator is with its first worker.
   bool colocated = false;

@@ -103,10 +103,13 @@ struct cluster::worker_role {
   nanoseconds paused_until = 0;
   int partitions = 0;
   std::vector<envelope> parked{};             ///< while it is paused or cut off, or the job is held
+  std::optional<push_budget> budget{};        ///< of this life
   std::vector<push_envelope> pushed{};        ///< since it adopted a new version
   std::map<holder_id, std::uint64_t> moves{}; ///< of which it has heard: what it sends to a shard's last place is lost
 
 private:
+  void encode(push_envelope& newest);
+  std::uint64_t bytes_of(const push_envelope& each, std::uint32_t shards) const;
   void find_targets();
   void send_to(holder_id target, const push_envelope& whole);
   nanoseconds time_of(const batch& of);

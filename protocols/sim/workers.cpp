@@ -62,6 +62,7 @@ void cluster::worker_role::begin_life(incarnation life) {
   replica = in.protocol_.reduces ? in.maths_.make_shard(0, 1) : nullptr;
   incoming.clear();
   pushed.clear();
+  budget = in.options_.budget;
   moves = in.holders_->moves();
   anchor = nullptr;
   gradient.reset();
@@ -182,12 +183,30 @@ void cluster::worker_role::send(const push& head, std::optional<tensor> gradient
   ++in.result_.workers[self.worker].pushes;
   for (listener* each : in.listeners_)
     each->pushed(in.now_, head);
-  if (gradient)
-    gradient = maths->encoded(head, *gradient);
   pushed.push_back({head, std::move(gradient)});
+  if (push_envelope& newest = pushed.back(); newest.gradient)
+    encode(newest);
   find_targets();
   for (const holder_id target : targets)
     send_to(target, pushed.back());
+}
+
+/// As a worker's encoder does.
+void cluster::worker_role::encode(push_envelope& newest) {
+  std::optional<push_density> how_dense;
+  if (budget)
+    how_dense = budget->density_of(newest.head.id, in.now_);
+  auto found = maths->encoded(newest.head, *newest.gradient, how_dense);
+  newest.gradient = std::move(found.value);
+  newest.bytes = found.bytes;
+  newest.share = how_dense ? how_dense->of_all() : in.options_.pushed_share(newest.head.base);
+  if (budget)
+    budget->sent(bytes_of(newest, 1));
+}
+
+/// For one of so many shards.
+std::uint64_t cluster::worker_role::bytes_of(const push_envelope& each, std::uint32_t shards) const {
+  return each.bytes ? *each.bytes / shards : bytes_in(in.options_.push_form, in.options_.model_bytes / shards, each.share);
 }
 
 void cluster::worker_role::find_targets() {
@@ -208,11 +227,9 @@ void cluster::worker_role::send_to(holder_id target, const push_envelope& whole)
   if (!in.holders_->reaches(target, moves))
     return;
   const std::uint32_t shards = in.options_.job.shards;
-  const auto& [head, gradient] = whole;
+  const auto& gradient = whole.gradient;
   const bool shard = in.holders_->at(target.value).place.is_shard;
-  const std::uint64_t bytes = gradient ? bytes_in(in.options_.push_form, in.options_.model_bytes / (shard ? shards : 1),
-                                                  in.options_.pushed_share(head.base))
-                                       : 0;
+  const std::uint64_t bytes = gradient ? bytes_of(whole, shard ? shards : 1) : 0;
   push_envelope out = whole;
   if (gradient && *gradient && shard)
     out.gradient = in.maths_.slice(*gradient, target.value, shards);

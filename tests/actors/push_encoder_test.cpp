@@ -3,6 +3,7 @@
 #include "actors/roles/codec/push_encoder.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <random>
@@ -101,6 +102,52 @@ TEST(PushEncoder, TopkSendsTheLargestOfWhatHasAddedUp) {
   EXPECT_EQ(sent.as<float>()[7], 3) << "both together";
   EXPECT_EQ(sent.as<float>()[4], -1);
   EXPECT_EQ(sent.as<float>()[3], 0);
+}
+
+TEST(PushEncoder, OfABudgetABlockTravelsWholeInTurnAndOfTheOthersTheLargest) {
+  constexpr std::int64_t block = 4096, many = 5 * block + 100; // the last one is short
+  push_encoder by{job_of("topk", true), {1}, many, bytes_of};
+  std::mt19937 dice(3);
+  std::vector<float> values(many);
+  for (float& each : values)
+    each = std::ldexp(static_cast<float>(dice() % 255 + 1), -10); // bf16 has them
+  const std::vector<float> none(many);
+  for (std::uint64_t clock = 1; clock <= 4; ++clock) {
+    const auto& gradient = clock == 1 ? values : none;
+    const std::vector<float> before = clock == 1 ? values : std::vector<float>(by.residual().begin(), by.residual().end());
+    by.allow({.share = 0.125, .turn = clock, .turns = 4});
+    for (const flat_range part : {flat_range{0, 2 * block}, {2 * block, many}})
+      by.encode(push_of(clock), part,
+                std::span{gradient}.subspan(static_cast<std::size_t>(part.begin), static_cast<std::size_t>(part.size())));
+    const auto sent = by.decoded();
+    for (std::int64_t b = 0; b < 6; ++b) {
+      const auto length = static_cast<std::size_t>(std::min(block, many - b * block));
+      const auto of = [&](std::span<const float> all) { return all.subspan(static_cast<std::size_t>(b * block), length); };
+      const auto now = of(sent.span<const float>());
+      const bool whole = (static_cast<std::uint64_t>(b) + clock) % 4 == 0;
+      EXPECT_EQ(std::ranges::equal(now, of(before)), whole || std::ranges::count(of(before), 0.0F) == std::ranges::ssize(now));
+      if (clock == 1 && !whole) {
+        EXPECT_EQ(std::ranges::count_if(now, [](float x) { return x != 0; }), std::llround(0.125 * static_cast<double>(length)));
+        const float least = std::ranges::min(now, {}, [](float x) { return x == 0 ? 2 : x; });
+        EXPECT_LE(std::ranges::max(of(by.residual())), least);
+      }
+    }
+    by.settle(push_of(clock));
+  }
+  EXPECT_EQ(std::ranges::count(by.residual(), 0.0F), many) << "after so many pushes nothing waits";
+}
+
+TEST(PushEncoder, TellsTheBytesOfItsNewestPush) {
+  auto by = encoder_of("topk", true);
+  EXPECT_EQ(by.bytes(), 0U);
+  const auto values = drawn(1);
+  encode_all(by, 1, values, 512);
+  std::uint64_t bytes = 0;
+  for (const auto part : cut_into_partitions({0, floats}, 512 * 4))
+    bytes += by.encode(push_of(1), part,
+                       std::span{values}.subspan(static_cast<std::size_t>(part.begin), static_cast<std::size_t>(part.size())))
+                 .bytes();
+  EXPECT_EQ(by.bytes(), bytes);
 }
 
 TEST(PushEncoder, ThresholdSendsOneStepAtATime) {

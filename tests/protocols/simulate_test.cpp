@@ -105,6 +105,22 @@ TEST(Simulate, EncodedParametersTakeTheBytesOfTheirFormButForTheFirst) {
   EXPECT_EQ(out.virtual_time, 3 * (1 + 1 + 10) * ms + (4096 + 2 * 1040 + 3 * 4096) * ms / 1000);
 }
 
+// Each worker's pushes together take what its budget allows in that time, and each is answered by all parameters.
+TEST(Simulate, PushesOfABudgetTakeWhatItAllows) {
+  for (const double megabits : {30.0, 60.0}) {
+    options job = job_of("ssp", 4, 4000);
+    job.model_bytes = 4 * 50 * 4096;
+    job.push_form = kernels::form::sparse_bf16; // a whole push takes 435 kB
+    job.job.shards = 2;
+    job.budget.emplace(megabits, 32, job.push_form, 50 * 4096);
+    job.inject.link.mbit = 1000;
+    job.inject.stragglers.push_back({.distribution = straggler_spec::law::jitter, .spread = 0.5});
+    const result out = run(job);
+    const double pushed = static_cast<double>(out.bytes - out.gradients * job.model_bytes);
+    EXPECT_NEAR(pushed / (4 * megabits / 8000 * static_cast<double>(out.virtual_time)), 1, 0.02) << megabits;
+  }
+}
+
 // Both pushes share the server's link, both sets of parameters do: 2 ms instead of 1 each.
 TEST(Simulate, HostsShareTheServersLink) {
   options job = job_of("sync", 2, 3);

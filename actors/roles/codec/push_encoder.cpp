@@ -104,7 +104,7 @@ kernels::buffer push_encoder::encode_some(protocols::version base, flat_range wh
     std::ranges::transform(whole_, signs.begin(), [size](float x) { return std::copysign(size, x); });
     codes = sparse(where, places, signs);
   } else {
-    places = kernels::choose_largest(coded(where), whole_, how_.density_at(base.value));
+    places = largest(base, where);
     codes = sparse(where, places, whole_);
   }
   if (how_.corrects_momentum())
@@ -115,6 +115,22 @@ kernels::buffer push_encoder::encode_some(protocols::version base, flat_range wh
     std::ranges::copy(whole_, at(std::span{residual_.now}, where).begin());
   }
   return codes;
+}
+
+kernels::sparse_places push_encoder::largest(protocols::version base, flat_range where) const {
+  if (!allowed_)
+    return kernels::choose_largest(coded(where), whole_, how_.density_at(base.value));
+  constexpr double one_of_each_block = 1e-9; // at least
+  const std::int64_t length = kernels::block_of(form());
+  kernels::sparse_places out;
+  for (std::int64_t begin = where.begin, end = 0; begin < where.end; begin = end) {
+    end = std::min((begin / length + 1) * length, where.end);
+    const flat_range block{begin, end}, within{begin - where.begin, end - where.begin};
+    const double density = allowed_->takes_whole(begin / length) ? 1 : std::max(allowed_->share, one_of_each_block);
+    for (const std::uint32_t place : kernels::choose_largest(coded(block), at(std::span{whole_}, within), density))
+      out.push_back(static_cast<std::uint32_t>(within.begin) + place);
+  }
+  return out;
 }
 
 /// Makes `whole_` all that could be sent, and moves the velocity. False if some of it is not finite.
@@ -145,6 +161,13 @@ protocols::wire::push_part push_encoder::head_of(protocols::wire::push_part part
   if (kernels::is_sparse(part.as) && known != parts_.end() && known->second.where.end == part.where.end)
     part.bytes = static_cast<std::uint32_t>(known->second.codes.bytes());
   return part;
+}
+
+std::uint64_t push_encoder::bytes() const {
+  std::uint64_t out = 0;
+  for (const auto& [begin, each] : parts_)
+    out += each.codes.bytes();
+  return out;
 }
 
 void push_encoder::settle(const protocols::push& push) {
@@ -188,6 +211,12 @@ kernels::buffer push_encoder::decoded() const {
   for (const auto& [begin, each] : parts_)
     kernels::decode(form(), coded(each.where), each.codes.span<const std::byte>(), at(out.span<float>(), each.where));
   return out;
+}
+
+std::optional<protocols::push_budget> push_budget_of(const job& what, const protocols::protocol& runs, std::int64_t floats) {
+  if (!what.codec.has_budget() || !runs.clock_bound)
+    return {};
+  return protocols::push_budget{what.codec.budget_mbit, runs.clock_bound(what.protocol), what.codec.form(), floats};
 }
 
 } // namespace troupe::actors

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,8 +14,11 @@
 #include "actors/checkpoint/saved_state.hpp"
 #include "actors/job.hpp"
 #include "kernels/buffer.hpp"
+#include "kernels/sparse.hpp"
 #include "protocols/ids.hpp"
 #include "protocols/message.hpp"
+#include "protocols/protocol.hpp"
+#include "protocols/push_budget.hpp"
 #include "protocols/wire/message.hpp"
 #include "tensor/layout.hpp"
 
@@ -30,7 +34,8 @@ namespace troupe::actors {
 /// from a checkpoint draws the same.
 ///
 /// topk sends the largest elements, threshold all that have reached it. dgc (Lin et al. 2018) sends the largest sums of
-/// velocities: u = m u + g, v = v + u, and u = v = 0 where v is sent. The norm of g is at most clip / sqrt(workers).
+/// velocities: u = m u + g, v = v + u, and u = v = 0 where v is sent. The norm of g is at most clip / sqrt(workers). Of topk with
+/// a budget, the driver says before each push how dense it may be.
 class push_encoder {
 public:
   using allocate_fn = std::function<kernels::buffer(std::size_t bytes)>;
@@ -43,6 +48,8 @@ public:
   bool clips() const { return how_.clip > 0; }
   /// Does nothing unless it clips.
   void measure(std::span<const float> whole);
+  /// From the next range on, instead of `codec.density`.
+  void allow(protocols::push_density how_dense) { allowed_ = how_dense; }
   /// The codes of these values of the flat array, as a part of this push; again for the same range: the same. The first range of
   /// another push ends the last, and takes it back unless it was settled, or if it answers the same version.
   kernels::buffer encode(const protocols::push& push, flat_range where, std::span<const float> values);
@@ -50,6 +57,8 @@ public:
   protocols::wire::push_part head_of(protocols::wire::push_part part) const;
   /// The push has been sent. Unless it is finite, everybody leaves it out: its residuals are as they were before it.
   void settle(const protocols::push& push);
+  /// Of the codes of the newest push.
+  std::uint64_t bytes() const;
   /// What its receivers make of the newest push, all of whose ranges were encoded: the whole flat array, in a block of its own.
   kernels::buffer decoded() const;
   std::span<const float> residual() const { return residual_.now; }
@@ -74,11 +83,13 @@ private:
   kernels::buffer encode_some(protocols::version base, flat_range where, std::span<const float> values);
   kernels::buffer sparse(flat_range where, std::span<const std::uint32_t> places, std::span<const float> values) const;
   bool add_up(flat_range where, std::span<const float> values);
+  kernels::sparse_places largest(protocols::version base, flat_range where) const;
   void take_back();
 
   codec_spec how_;
   float momentum_;
   float scale_ = 1; ///< of the newest push, which is clipped
+  std::optional<protocols::push_density> allowed_{};
   protocols::worker_id worker_;
   std::uint64_t seed_;
   std::uint32_t workers_;
@@ -91,5 +102,8 @@ private:
   bool settled_ = true;
   std::map<std::int64_t, part> parts_; ///< of the newest push, by where they begin
 };
+
+/// What a worker of this job, which runs this protocol, may push; none: it has no budget. `floats`: of the flat array.
+std::optional<protocols::push_budget> push_budget_of(const job& what, const protocols::protocol& runs, std::int64_t floats);
 
 } // namespace troupe::actors

@@ -475,6 +475,8 @@ void worker_state::send_parts(const protocols::push& push, const kernels::buffer
   auto sent = gradient; // as its receivers have it
   if (setup_.encoder && gradient) {
     setup_.encoder->settle(push);
+    if (setup_.budget)
+      setup_.budget->sent(setup_.encoder->bytes());
     if (setup_.keeps_push || keep)
       sent = setup_.encoder->decoded();
     if (keep)
@@ -539,6 +541,8 @@ void worker_state::send_partition(std::size_t target, std::size_t partition, con
   const auto offset = static_cast<std::size_t>(where.begin) * sizeof(float),
              bytes = static_cast<std::size_t>(where.size()) * sizeof(float);
   auto piece = gradients.slice(offset, bytes);
+  if (setup_.budget)
+    setup_.encoder->allow(setup_.budget->density_of(as.id, clock_.now()));
   if (setup_.encoder)
     piece = setup_.encoder->encode(as, where, piece.span<const float>());
   const auto head = head_of(target, partition, as);

@@ -49,6 +49,7 @@ struct worker_setup {
   std::shared_ptr<params_assembler> receive_buffers; ///< the lane's thread reads parameters into them
   std::shared_ptr<peer_assembler> from_peers;        ///< likewise replicas of other workers
   std::shared_ptr<push_encoder> encoder;             ///< none: pushes travel as they are
+  std::optional<protocols::push_budget> budget;      ///< of the encoder's codes
   std::shared_ptr<decoded_parameters> decoder;       ///< none: so do parameters
   /// Writes what all workers have alike into a checkpoint of this version; with where the job goes on.
   std::function<void(protocols::version, const protocols::lead_state&)> save_common = {};
