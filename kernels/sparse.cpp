@@ -159,14 +159,23 @@ sparse_places places_where(std::size_t count, Wanted wanted) {
 } // namespace
 
 sparse_places choose_largest(const coded_range& where, std::span<const float> values, double density) {
-  TROUPE_ASSERT(values.size() == static_cast<std::size_t>(where.count) && density > 0 && density <= 1);
+  TROUPE_ASSERT(density > 0 && density <= 1);
+  return choose_largest(where, values, [density](std::int64_t) { return density; });
+}
+
+sparse_places choose_largest(const coded_range& where, std::span<const float> values,
+                             const std::function<double(std::int64_t block)>& density_of) {
+  TROUPE_ASSERT(values.size() == static_cast<std::size_t>(where.count));
   constexpr std::int64_t length = block_of(form::sparse_bf16);
   sparse_places out;
   std::array<std::uint32_t, length> large; // places in a block, of magnitudes among which the largest are
   std::vector<std::uint32_t> sizes;
   std::uint32_t guess = 0; // of a magnitude that so many reach: what nearly was enough in the block before
   for (std::int64_t first = 0; first < where.count;) {
-    const std::int64_t last = std::min(((where.begin + first) / length + 1) * length - where.begin, where.count);
+    const std::int64_t number = (where.begin + first) / length;
+    const double density = density_of(number);
+    TROUPE_ASSERT(density >= 0 && density <= 1);
+    const std::int64_t last = std::min((number + 1) * length - where.begin, where.count);
     const auto block = values.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
     const auto count = static_cast<std::size_t>(std::max(std::llround(density * static_cast<double>(block.size())), 1LL));
     auto found = gather(block, guess, large);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,9 @@ using sparse_places = std::vector<std::uint32_t>;
 /// (Aji & Heafield 2017). Exact, so every run chooses the same, and a range that is cut between blocks gives the same, too.
 /// 0 is never chosen. Values are finite; `density` is in (0, 1].
 sparse_places choose_largest(const coded_range& where, std::span<const float> values, double density);
+/// Likewise, a share of each block's own, which may be 0: `density_of` is given the block's place among those of the flat array.
+sparse_places choose_largest(const coded_range& where, std::span<const float> values,
+                             const std::function<double(std::int64_t block)>& density_of);
 /// Those of at least this magnitude (Strom 2015).
 sparse_places choose_from(std::span<const float> values, float magnitude);
 /// Those whose bits differ.

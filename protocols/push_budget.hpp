@@ -19,6 +19,7 @@ struct push_density {
   std::uint64_t turn = 0, turns = 1;
 
   bool takes_whole(std::int64_t block) const { return (static_cast<std::uint64_t>(block) + turn) % turns == 0; }
+  double of(std::int64_t block) const { return takes_whole(block) ? 1 : share; }
   /// Its share of an element that is in any block alike.
   double of_all() const { return share + (1 - share) / static_cast<double>(turns); }
 };

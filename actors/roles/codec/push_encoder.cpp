@@ -104,7 +104,8 @@ kernels::buffer push_encoder::encode_some(protocols::version base, flat_range wh
     std::ranges::transform(whole_, signs.begin(), [size](float x) { return std::copysign(size, x); });
     codes = sparse(where, places, signs);
   } else {
-    places = largest(base, where);
+    places = allowed_ ? kernels::choose_largest(coded(where), whole_, [this](std::int64_t block) { return allowed_->of(block); })
+                      : kernels::choose_largest(coded(where), whole_, how_.density_at(base.value));
     codes = sparse(where, places, whole_);
   }
   if (how_.corrects_momentum())
@@ -115,22 +116,6 @@ kernels::buffer push_encoder::encode_some(protocols::version base, flat_range wh
     std::ranges::copy(whole_, at(std::span{residual_.now}, where).begin());
   }
   return codes;
-}
-
-kernels::sparse_places push_encoder::largest(protocols::version base, flat_range where) const {
-  if (!allowed_)
-    return kernels::choose_largest(coded(where), whole_, how_.density_at(base.value));
-  constexpr double one_of_each_block = 1e-9; // at least
-  const std::int64_t length = kernels::block_of(form());
-  kernels::sparse_places out;
-  for (std::int64_t begin = where.begin, end = 0; begin < where.end; begin = end) {
-    end = std::min((begin / length + 1) * length, where.end);
-    const flat_range block{begin, end}, within{begin - where.begin, end - where.begin};
-    const double density = allowed_->takes_whole(begin / length) ? 1 : std::max(allowed_->share, one_of_each_block);
-    for (const std::uint32_t place : kernels::choose_largest(coded(block), at(std::span{whole_}, within), density))
-      out.push_back(static_cast<std::uint32_t>(within.begin) + place);
-  }
-  return out;
 }
 
 /// Makes `whole_` all that could be sent, and moves the velocity. False if some of it is not finite.

@@ -14,7 +14,6 @@
 #include "actors/checkpoint/saved_state.hpp"
 #include "actors/job.hpp"
 #include "kernels/buffer.hpp"
-#include "kernels/sparse.hpp"
 #include "protocols/ids.hpp"
 #include "protocols/message.hpp"
 #include "protocols/protocol.hpp"
@@ -83,7 +82,6 @@ private:
   kernels::buffer encode_some(protocols::version base, flat_range where, std::span<const float> values);
   kernels::buffer sparse(flat_range where, std::span<const std::uint32_t> places, std::span<const float> values) const;
   bool add_up(flat_range where, std::span<const float> values);
-  kernels::sparse_places largest(protocols::version base, flat_range where) const;
   void take_back();
 
   codec_spec how_;
