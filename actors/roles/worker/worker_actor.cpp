@@ -476,7 +476,7 @@ void worker_state::send_parts(const protocols::push& push, const kernels::buffer
   if (setup_.encoder && gradient) {
     setup_.encoder->settle(push);
     if (setup_.budget)
-      setup_.budget->sent(setup_.encoder->bytes());
+      setup_.budget->sent(bytes);
     if (setup_.keeps_push || keep)
       sent = setup_.encoder->decoded();
     if (keep)
