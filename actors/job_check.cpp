@@ -22,18 +22,24 @@ std::string key_of(const std::string& section, const std::string& sentence) {
   return section + "." + sentence.substr(0, sentence.find(' '));
 }
 
+/// The protocols that can, for messages: "sync, backup".
+template <class Predicate>
+std::string names_of_those(const extensions& added, Predicate can) {
+  std::vector<std::string> names;
+  for (const auto& each : protocols::catalog(added.protocols))
+    if (can(each))
+      names.push_back(each.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 /// Why the job's protocol cannot have the checkpoints that it asks for; empty: it can, or asks for none.
 std::string no_checkpoints(const job& job, const extensions& added) {
   const auto entry = protocols::find_protocol(job.protocol.name, added.protocols);
   if (!job.checkpoint.enabled() || !entry || entry->resumable)
     return "";
-  std::vector<std::string> can;
-  for (const auto& each : protocols::catalog(added.protocols))
-    if (each.resumable)
-      can.push_back(each.name);
   return fmt::format("checkpoint.dir does not go with protocol.name = \"{}\", which keeps state that no checkpoint holds; leave "
                      "[checkpoint] out, or name one of {}",
-                     entry->name, fmt::join(can, ", "));
+                     entry->name, names_of_those(added, [](const auto& each) { return each.resumable; }));
 }
 
 /// Likewise for the backups of its shards.
@@ -45,13 +51,10 @@ std::string no_backups(const job& job, const extensions& added) {
   const auto lacks = std::ranges::find_if_not(planned, has);
   if (lacks == planned.end())
     return "";
-  std::vector<std::string> can;
-  for (const auto& each : protocols::catalog(added.protocols))
-    if (has(each))
-      can.push_back(each.name);
   return fmt::format("cluster.replicas does not go with protocol.name = \"{}\"{}, whose versions are not sums of rounds that a "
                      "backup could make again; leave it out, or name one of {}",
-                     job.protocol.name, lacks->name == job.protocol.name ? "" : " and its " + lacks->name, fmt::join(can, ", "));
+                     job.protocol.name, lacks->name == job.protocol.name ? "" : " and its " + lacks->name,
+                     names_of_those(added, has));
 }
 
 /// Why its optimizer cannot have a rate of each matrix.
@@ -130,16 +133,15 @@ std::optional<job_problem> budget_problem(const job& job, const extensions& adde
     return {};
   if (runs->clock_bound && runs->clock_bound(job.protocol) >= 2)
     return {};
-  std::vector<std::string> can;
-  for (const auto& each : protocols::catalog(added.protocols))
-    if (each.clock_bound)
-      can.push_back(each.name);
   return job_problem{
       "codec.budget_mbit",
       fmt::format("codec.budget_mbit does not go with protocol.name = \"{}\"{}: every element is sent at least once "
                   "in as many pushes as a worker may be ahead; {}, or leave it out",
                   runs->name, runs->clock_bound ? fmt::format(" and its bound of {}", runs->clock_bound(job.protocol)) : "",
-                  runs->clock_bound ? "write protocol.bound = 2 or more" : fmt::format("name {}", fmt::join(can, ", ")))};
+                  runs->clock_bound ? "write protocol.bound = 2 or more"
+                                    : fmt::format("name {}", names_of_those(added, [](const auto& each) {
+                                                    return static_cast<bool>(each.clock_bound);
+                                                  })))};
 }
 
 /// Why the job's parameters cannot travel as codes of differences: of these there is one image for all workers.
