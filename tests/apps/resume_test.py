@@ -82,13 +82,13 @@ KINDS = {
 
 
 class ResumeTest(ClusterTest):
-    def command(self, *arguments, job=JOB):
-        return [cluster_test.TROUPE, "run", self.path("job.toml", job), "--quiet", "--json", "--set",
+    def command(self, *arguments, job=JOB, events=False):
+        return [cluster_test.TROUPE, "run", self.path("job.toml", job), *([] if events else ["--quiet"]), "--json", "--set",
                 f"checkpoint.dir={self.path('kept')}", *arguments]
 
     def run_to_end(self, *arguments, code=0, job=JOB, events=False):
-        command = [word for word in self.command(*arguments, job=job) if not events or word != "--quiet"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=cluster_test.DEADLINE_S, check=False)
+        done = subprocess.run(self.command(*arguments, job=job, events=events), capture_output=True, text=True,
+                              timeout=cluster_test.DEADLINE_S, check=False)
         self.assertEqual(done.returncode, code, done.stderr)
         return json.loads(done.stdout.splitlines()[-1]) if done.stdout else None, done.stderr
 
@@ -259,7 +259,8 @@ class Course(ResumeTest):
     def test_a_full_disk_costs_the_checkpoint_and_a_line(self):
         def small_files():
             resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-        run = subprocess.run([word for word in self.command() if word != "--quiet"], capture_output=True, text=True, preexec_fn=small_files, timeout=cluster_test.DEADLINE_S, check=False)
+        run = subprocess.run(self.command(events=True), capture_output=True, text=True, preexec_fn=small_files,
+                             timeout=cluster_test.DEADLINE_S, check=False)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertRegex(run.stderr, r"no checkpoint of step 5: shard 0: .*: File too large")
         self.assertEqual([name for _, _, names in os.walk(self.path("kept")) for name in names if name != ".mark"], [])
