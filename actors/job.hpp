@@ -54,7 +54,7 @@ struct cluster_spec {
   std::uint32_t shards = 1;
   std::uint32_t replicas = 1; ///< of each shard, itself among them, on nodes apart
   placement where = placement::separate;
-  std::vector<std::uint32_t> blocks = {}; ///< tree_shape::blocks, once the job is placed
+  std::vector<std::uint32_t> blocks = {}; ///< tree_shape::blocks, once the job is placed, if it goes by them
   double progress_s = 0; ///< how long a round or an evaluation may take before whoever it waits for is given up; 0: as they took
   bool may_span_nodes() const { return nodes > 1 || max_workers > workers; }
   std::uint32_t seats() const { return std::max(workers, max_workers); }

@@ -39,6 +39,10 @@ public:
     if (const auto protocol = protocols::find_protocol(job.protocol.name, added)) {
       decentralized_ = protocol->decentralized;
       reduces_ = static_cast<bool>(protocol->reduces);
+      if (reduces_) // but for those of a node, who share an address space
+        for (const auto size :
+             protocol->reduces(job.protocol, job.cluster.workers, {}, static_cast<std::uint64_t>(p_)).among.groups)
+          terms_ = std::max(terms_, static_cast<double>(size));
       sums_ = job.optimizer.clip_norm > 0 && protocol->sums_gradients(job.protocol);
       if (protocol->keeps)
         keeps_ = protocol->keeps(job.protocol);
@@ -91,7 +95,7 @@ private:
         optimizer_of(w, p_);
       else if (keeps_.outer_momentum)
         w.items.push_back({"outer optimizer", p_});
-      w.items.push_back({"parts of sums", 2 * p_}); // of this round, and of a peer's next
+      w.items.push_back({"parts of sums", terms_ * p_}); // of this round, and of a peer's next
     }
     if (keeps_.replica) {
       w.items.push_back({"replica", p_});
@@ -214,6 +218,7 @@ private:
   const double p_, states_;
   protocols::footprint keeps_{};
   bool decentralized_ = false, reduces_ = false;
+  double terms_ = 2;  ///< of a sum, that wait at a worker
   bool sums_ = false; ///< a round's pushes, before they are applied
   std::vector<role_memory> roles_;
 };

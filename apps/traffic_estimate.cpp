@@ -42,6 +42,7 @@ public:
       decentralized_ = runs->decentralized;
       per_push_ = runs->per_push;
       reduces_ = runs->reduces;
+      blocks_ = actors::worker_blocks(job, *runs, places_);
     }
     for (std::uint32_t i = 0; i < job.cluster.nodes; ++i)
       out_.nodes.push_back({fmt::format("node-{}", i)});
@@ -55,7 +56,7 @@ public:
       return out_;
     }
     auto shape = job_.shape();
-    shape.blocks = actors::worker_blocks(job_, places_);
+    shape.blocks = blocks_;
     const auto tree = protocols::holder_tree(shape);
     for (const protocols::holder_place& place : tree) {
       if (protocols::is_vacant(place))
@@ -178,10 +179,10 @@ private:
     using namespace protocols::collective;
     const auto& workers = places_.workers;
     const auto ranks = static_cast<std::uint32_t>(workers.size());
-    const auto which = reduces_(job_.protocol, ranks, static_cast<std::uint64_t>(bytes_of(whole_)));
-    const auto cuts = cut_into_shards(whole_.size(), static_cast<int>(segments(which, ranks)));
+    const auto sum = reduces_(job_.protocol, ranks, blocks_, static_cast<std::uint64_t>(bytes_of(whole_)));
+    const auto cuts = cut_into_shards(whole_.size(), static_cast<int>(segments(sum.by, sum.among)));
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      for (const step& each : schedule(which, ranks, rank))
+      for (const step& each : schedule(sum.by, sum.among, rank))
         if (each.does == step::kind::send)
           count(out_.round.peers, workers[rank].node, workers[each.peer].node,
                 chunk_of({cuts[each.first].begin, cuts[each.last - 1].end}));
@@ -197,6 +198,7 @@ private:
   bool decentralized_ = false, per_push_ = false;
   const double share_ = job_.codec.pushed_share(past_warmup);
   decltype(protocols::protocol::reduces) reduces_{};
+  std::vector<std::uint32_t> blocks_{};
   traffic_estimate out_;
 };
 

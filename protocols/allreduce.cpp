@@ -11,6 +11,7 @@
 #include "kernels/assert.hpp"
 #include "protocols/allreduce_rule.hpp"
 #include "protocols/outer_step.hpp"
+#include "protocols/tree.hpp"
 
 namespace troupe::protocols {
 
@@ -21,6 +22,18 @@ namespace {
 
 /// Of the plan of those that begin the job.
 constexpr plan_epoch first_epoch{1};
+
+/// Of the workers of a plan, in their order.
+collective::topology topology_of(const std::vector<worker_id>& workers, std::uint32_t group,
+                                 const std::vector<std::uint32_t>& blocks) {
+  const auto count = static_cast<std::uint32_t>(workers.size());
+  collective::topology out(count, [&](std::uint32_t rank) {
+    return group > 0 ? std::optional{workers[rank].value / group} : block_of(blocks, workers[rank]);
+  });
+  if (group == 0 && out.parties() == 1) // one node, or nothing is known of them
+    out.groups.clear();
+  return out;
+}
 
 std::string text_of(const peer_message& msg) {
   return fmt::format("{} of worker {} for version {} under plan {}", msg.is == kind::chunk ? "a chunk" : "the state",
@@ -33,6 +46,10 @@ worker_effects allreduce_worker::on(const plan& msg) {
   if (msg.epoch <= plan_.epoch)
     return {};
   plan_ = msg;
+  std::vector<worker_id> workers;
+  for (const member& each : plan_.workers)
+    workers.push_back(each.worker);
+  among_ = topology_of(workers, options_.group, blocks_);
   if (!joined_ && plan_.has(self_)) {
     joined_ = true;
     begun_ = plan_.epoch > first_epoch; // no shard has what it needs
@@ -177,15 +194,15 @@ worker_effects allreduce_worker::on(const computed& msg) {
     return out;
   }
   gradient_ = msg.gradient;
-  // An owner of `direct` knows all facts, and weighs each term as a shard does. Elsewhere a term goes by its share of the batch.
-  if (algorithm() != collective::algorithm::direct) {
+  // An owner knows all facts, and weighs each term as a shard does. Elsewhere a term goes by its share of the batch.
+  if (!has_owners()) {
     if (const double share = own_.counted() / round_samples(); share != 1)
       out.emplace_back(add_up{gradient_, {}, {{gradient_, share}}});
   }
   const std::uint64_t number = next(*ver_).value;
   own_.saves = to_save_ && to_save_->value <= number;
   const auto rank = static_cast<std::uint32_t>(plan_.rank_of(self_.worker));
-  reduce(round(number).machine.on(collective::begin{rank, ranks(), own_}), number, out);
+  reduce(round(number).machine.on(collective::begin{rank, among_, own_}), number, out);
   return out;
 }
 
@@ -233,7 +250,7 @@ void allreduce_worker::on_chunk(const peer_message& msg, worker_effects& out) {
     return refused("the plan has no such peer");
   if (!possible || !room)
     return refused(fmt::format("this worker is at version {}", ver_.value_or(version{}).value));
-  if (const auto cuts = collective::segments(algorithm(), ranks()); msg.part.of != cuts)
+  if (const auto cuts = collective::segments(algorithm(), among_); msg.part.of != cuts)
     return refused(fmt::format("{} has {} segments", collective::name_of(algorithm()), cuts));
   open_round& to = round(msg.round);
   to.known.insert_or_assign(msg.data, msg.facts);
@@ -284,7 +301,7 @@ void allreduce_worker::reduce(collective::reduction_effects effects, std::uint64
                                   .is = kind::chunk,
                                   .epoch = plan_.epoch,
                                   .stage = part->stage,
-                                  .part = {part->first, part->last, collective::segments(algorithm(), ranks())},
+                                  .part = {part->first, part->last, collective::segments(algorithm(), among_)},
                                   .facts = part->of}});
     } else if (const auto* unused = std::get_if<collective::drop_chunk>(&effect)) {
       of.known.erase(unused->data);
@@ -301,8 +318,8 @@ void allreduce_worker::reduce(collective::reduction_effects effects, std::uint64
 
 /// The weights of a shard, by which the same gradients make the same bits: `by_samples`.
 add_up allreduce_worker::merged(open_round& of, const collective::merge& what) const {
-  add_up out{gradient_, {what.first, what.last, collective::segments(algorithm(), ranks())}, {}};
-  const bool weighs = algorithm() == collective::algorithm::direct && what.terms.size() > 1;
+  add_up out{gradient_, {what.first, what.last, collective::segments(algorithm(), among_)}, {}};
+  const bool weighs = has_owners() && what.terms.size() > 1;
   const facts own = of.machine.state().own;
   const auto facts_of = [&](ticket name) { return name == ticket{} ? own : of.known.at(name); };
   double counted = 0;
@@ -322,7 +339,7 @@ void allreduce_worker::finish(const facts& sum, worker_effects& out) {
   const ticket gradient = std::exchange(gradient_, {});
   if (sum.finite && sum.counted() > 0) {
     // Shares are of all samples; a mean is over those whose labels count.
-    const bool shared = algorithm() != collective::algorithm::direct;
+    const bool shared = !has_owners();
     out.emplace_back(take_step{{.epoch = plan_.epoch,
                                 .ver = made,
                                 .step = options_.steps > 1 ? options_.outer : step_rule{.lr_scale = plan_.lr_scale},
@@ -404,10 +421,13 @@ protocol allreduce_protocol() {
   const auto steps =
       integer_parameter("steps", 1, 1, "H: local steps between sums; 1: gradients are summed, more: what the steps moved by");
   const outer_parameters outer;
+  const auto group = integer_parameter(
+      "group", 0, 0, "workers that are summed first, of so many numbers in a row; 0: those of a node, 1: each for itself");
   const auto options_of = [=](const protocol_spec& spec) {
     return allreduce_worker::options{.which = collective::algorithm_named(algorithm.of(spec)),
                                      .steps = static_cast<std::uint32_t>(steps.of(spec)),
-                                     .outer = outer.of(spec)};
+                                     .outer = outer.of(spec),
+                                     .group = static_cast<std::uint32_t>(group.of(spec))};
   };
   return {.name = "allreduce",
           .summary = "synchronous SGD, or local SGD, without a shard: workers sum gradients or movements among themselves",
@@ -416,7 +436,7 @@ protocol allreduce_protocol() {
           .pays_when = "all are equally fast, and a shard's link is too slow for all of them",
           .decentralized = true,
           .resumable = true,
-          .parameters = {algorithm, steps, outer.outer, outer.lr, outer.momentum},
+          .parameters = {algorithm, group, steps, outer.outer, outer.lr, outer.momentum},
           .validate =
               [=](const protocol_spec& spec, std::uint32_t) {
                 const bool alone = steps.of(spec) == 1 && !outer.averages(spec);
@@ -424,9 +444,15 @@ protocol allreduce_protocol() {
                              : outer.problem(spec);
               },
           .reduces =
-              [algorithm](const protocol_spec& spec, std::uint32_t ranks, std::uint64_t bytes) {
-                return collective::algorithm_named(algorithm.of(spec)).value_or(collective::algorithm_for(ranks, bytes));
+              [=](const protocol_spec& spec, std::uint32_t count, const std::vector<std::uint32_t>& blocks, std::uint64_t bytes) {
+                std::vector<worker_id> workers;
+                for (std::uint32_t i = 0; i < count; ++i)
+                  workers.push_back({i});
+                const auto among = topology_of(workers, static_cast<std::uint32_t>(group.of(spec)), blocks);
+                const auto by = collective::algorithm_named(algorithm.of(spec));
+                return sum_shape{by.value_or(collective::algorithm_for(among.parties(), bytes)), among};
               },
+          .asks_for_nodes = [=](const protocol_spec& spec) { return group.of(spec) == 0; },
           .steps_by = [=](const protocol_spec& spec) { return steps.of(spec) > 1 ? outer.of(spec) : step_rule{}; },
           .keeps =
               [=](const protocol_spec& spec) {

@@ -32,6 +32,9 @@ namespace troupe::protocols {
 /// round is computed anew, by the new plan. So no round is lost that somebody has, and none is counted twice. The plan names all
 /// that there are, so nobody votes; a death meanwhile is another plan.
 ///
+/// **Groups.** Workers of a node are summed first (topology), so that bytes between nodes go by the nodes. Their first weighs no
+/// terms: each goes by its share of the batch, in `direct`, too.
+///
 /// No message of a later plan's rounds comes before that plan: who sends it has this worker's standing under it.
 class allreduce_worker final : public worker {
 public:
@@ -40,6 +43,7 @@ public:
     std::optional<collective::algorithm> which{};
     std::uint32_t steps = 1; ///< H
     step_rule outer{};       ///< what is done with the mean of H > 1 steps
+    std::uint32_t group = 0; ///< workers of so many numbers in a row sum first; 0: those of a node
   };
   allreduce_worker(member self, options how) : self_(self), options_(how) {}
 
@@ -52,6 +56,7 @@ public:
   worker_effects on(const checkpoint_order& msg) override;
   void goes_on(const worker_memory& from) override { course_.samples = from.samples; }
   void model_is(std::uint64_t bytes) override { bytes_ = bytes; }
+  void nodes_are(const std::vector<std::uint32_t>& blocks) override { blocks_ = blocks; }
   std::vector<worker_id> waiting_for() const override;
   void check() const override;
 
@@ -67,7 +72,9 @@ private:
   };
 
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(plan_.workers.size()); }
-  collective::algorithm algorithm() const { return options_.which.value_or(collective::algorithm_for(ranks(), bytes_)); }
+  collective::algorithm algorithm() const { return options_.which.value_or(collective::algorithm_for(among_.parties(), bytes_)); }
+  /// Whether each segment is summed by one rank from the terms themselves: it can weigh them as a shard does.
+  bool has_owners() const { return algorithm() == collective::algorithm::direct && among_.groups.empty(); }
   /// Of all workers. Once this worker's part of the round is there.
   double round_samples() const { return static_cast<double>(position_ - course_.position); }
   bool at_its_limit() const;
@@ -89,9 +96,11 @@ private:
   member self_;
   options options_;
   std::uint64_t bytes_ = 0;
-  plan plan_;           ///< the newest
-  bool joined_ = false; ///< has been in a plan
-  bool begun_ = false;  ///< has the initial parameters, or came too late for them
+  std::vector<std::uint32_t> blocks_{};
+  plan plan_;                     ///< the newest
+  collective::topology among_{1}; ///< of its workers
+  bool joined_ = false;           ///< has been in a plan
+  bool begun_ = false;            ///< has the initial parameters, or came too late for them
   std::optional<version> ver_;
   collective::facts last_; ///< of the round that made it
   worker_course course_;

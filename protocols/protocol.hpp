@@ -32,6 +32,12 @@ struct footprint {
   footprint combined_with(const footprint& other) const;
 };
 
+/// How workers make a sum among themselves.
+struct sum_shape {
+  collective::algorithm by{};
+  collective::topology among{1};
+};
+
 /// One protocol. Only its own file knows its name; other code asks for its traits here.
 struct protocol {
   std::string name{};
@@ -59,9 +65,13 @@ struct protocol {
   std::function<std::uint64_t(const protocol_spec&)> clock_bound{};
   /// What is wrong with the parameters together, or with this number of workers; empty if valid. Absent: nothing to validate.
   std::function<std::string(const protocol_spec&, std::uint32_t workers)> validate{};
-  /// decentralized, and all workers take the same steps, each at a sum that these many ranks make among themselves of so many
-  /// bytes: how they make it. Absent: they do not.
-  std::function<collective::algorithm(const protocol_spec&, std::uint32_t ranks, std::uint64_t bytes)> reduces{};
+  /// decentralized, and all workers take the same steps, each at a sum of so many bytes that they make among themselves: how they
+  /// make it, by tree_shape::blocks if it asks for nodes. Absent: they do not.
+  std::function<sum_shape(const protocol_spec&, std::uint32_t workers, const std::vector<std::uint32_t>& blocks,
+                          std::uint64_t bytes)>
+      reduces{};
+  /// Whether its workers are to know who shares a node. Absent: no.
+  std::function<bool(const protocol_spec&)> asks_for_nodes{};
   /// Likewise, the step that they take at the sum. Absent: the job's optimizer's.
   std::function<step_rule(const protocol_spec&)> steps_by{};
   /// Absent: nothing more.

@@ -50,6 +50,8 @@ public:
   virtual kept_replica kept() const { return {}; }
   /// How long one set of parameters is, before anything else.
   virtual void model_is(std::uint64_t bytes) { (void)bytes; }
+  /// tree_shape::blocks, before anything else: which workers share a node. Empty: nobody has asked for it.
+  virtual void nodes_are(const std::vector<std::uint32_t>& blocks) { (void)blocks; }
   /// The peers from which it needs something now.
   virtual std::vector<worker_id> waiting_for() const { return {}; }
   /// Ends the process where an invariant of its state is broken. Between messages.

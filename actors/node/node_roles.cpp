@@ -69,6 +69,7 @@ worker_setup working(const job& what, const protocols::protocol& runs, protocols
   out.keeps_own = runs.decentralized;
   out.machine = runs.make_worker(what.protocol, self, what.seed);
   out.machine->model_is(static_cast<std::uint64_t>(floats) * sizeof(float));
+  out.machine->nodes_are(what.cluster.blocks);
   out.keeps_push = what.cluster.replicas > 1;
   out.overlaps = what.exchange.overlap;
   out.receive_buffers = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);

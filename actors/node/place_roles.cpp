@@ -102,6 +102,16 @@ std::uint32_t place_of_backup(const job_places& places, protocols::holder_id of,
   return may[next % may.size()];
 }
 
+std::vector<std::uint32_t> blocks_of(const job_places& places) {
+  std::vector<std::uint32_t> out;
+  for (std::size_t w = 0; w < places.workers.size(); ++w) {
+    if (w == 0 || places.workers[w].node != places.workers[w - 1].node)
+      out.push_back(0);
+    ++out.back();
+  }
+  return out;
+}
+
 } // namespace
 
 job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
@@ -136,7 +146,7 @@ job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
     for (std::size_t more = nodes[i].absent ? each : 0; more > 0 && w < job.cluster.seats(); --more, ++w)
       places.workers.push_back({w, i, for_workers.next(i)});
   auto shape = job.shape();
-  shape.blocks = worker_blocks(job, places);
+  shape.blocks = blocks_of(places);
   for (const auto& holder : protocols::holder_tree(shape)) {
     auto number = holder.self.value;
     std::uint32_t node = 0;
@@ -160,16 +170,9 @@ job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
   return places;
 }
 
-std::vector<std::uint32_t> worker_blocks(const job& what, const job_places& places) {
-  std::vector<std::uint32_t> out;
-  if (what.protocol.fan_in != protocols::fan_in_of_nodes)
-    return out;
-  for (std::size_t w = 0; w < places.workers.size(); ++w) {
-    if (w == 0 || places.workers[w].node != places.workers[w - 1].node)
-      out.push_back(0);
-    ++out.back();
-  }
-  return out;
+std::vector<std::uint32_t> worker_blocks(const job& what, const protocols::protocol& runs, const job_places& places) {
+  const bool asked = runs.asks_for_nodes && runs.asks_for_nodes(what.protocol) && !what.inject.link.delays();
+  return asked || what.protocol.fan_in == protocols::fan_in_of_nodes ? blocks_of(places) : std::vector<std::uint32_t>{};
 }
 
 } // namespace troupe::actors

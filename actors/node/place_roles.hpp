@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/messages/node.hpp"
+#include "protocols/protocol.hpp"
 
 namespace troupe::actors {
 
@@ -32,8 +33,8 @@ inline constexpr std::uint8_t any_node = 1, followers_node = 2, leaders_node = 3
 /// may have fewer, or none.
 job_places place_roles(const job& what, const std::vector<member_node>& nodes);
 
-/// How many workers each node has that has some: tree_shape::blocks of a job whose lowest aggregators are one on each node, or
-/// else nothing.
-std::vector<std::uint32_t> worker_blocks(const job& what, const job_places& places);
+/// How many workers each node has that has some, tree_shape::blocks, if the job goes by that: by an aggregator on each node, or
+/// by a protocol whose workers ask who shares one. The latter not over an emulated link, where each is on a host of its own.
+std::vector<std::uint32_t> worker_blocks(const job& what, const protocols::protocol& runs, const job_places& places);
 
 } // namespace troupe::actors

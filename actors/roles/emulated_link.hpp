@@ -27,7 +27,7 @@ public:
   emulated_link& operator=(const emulated_link&) = delete;
 
   /// Whether it delays anything at all.
-  bool delays() const { return spec_.mbit > 0 || spec_.latency_ms > 0; }
+  bool delays() const { return spec_.delays(); }
   /// Whether it still transmits.
   bool busy() const { return !under_way_.empty(); }
   /// Whether anything is still to be delivered.

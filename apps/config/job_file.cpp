@@ -59,9 +59,9 @@ checked<loaded_job> load_job(const std::string& path, const std::vector<setting>
   read_protocols(draft, protocol);
   apply_rules(draft);
   complete_protocol(draft);
-  derive_blocks(draft);
   apply_protocol_rules(draft);
   read_inject(draft);
+  derive_blocks(draft);
   ask_layers(draft);
   if (!draft.problems.empty())
     return draft.problems.take();

@@ -159,7 +159,7 @@ void add_cluster(key_list& keys) {
   TROUPE_KEY(s, "max_workers", (integer{1, 10'000}), job.cluster.max_workers,
              "run --cluster: nodes that join later, or become free, bring more workers, up to so many; default: none", true);
   TROUPE_KEY(s, "shards", (integer{1, 1024}), job.cluster.shards,
-             "parts of the parameters; default: 1, colocated: one for each node");
+             "parts of the parameters; default: 1; colocated: one for each node, if the protocol has any");
   TROUPE_KEY(s, "replicas", (integer{1, 16}), job.cluster.replicas,
              "copies of each shard on nodes apart: the job goes on while one of them is left", true);
   TROUPE_KEY(s, "progress_s", (real{.least = 0, .open_least = true}), job.cluster.progress_s,

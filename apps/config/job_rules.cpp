@@ -269,7 +269,9 @@ void derive_cluster(job_draft& draft) {
     cluster.workers = colocated ? cluster.nodes : std::max(1U, cluster.nodes - 1);
     draft.from["cluster.workers"] = "cluster.nodes";
   }
-  if (!draft.has("cluster.shards") && !draft.unclear("cluster.shards") && colocated) {
+  const auto runs = protocols::find_protocol(draft.out.job.protocol.name, draft.out.added.protocols);
+  const bool takes_shards = !runs || !runs->reduces;
+  if (!draft.has("cluster.shards") && !draft.unclear("cluster.shards") && colocated && takes_shards) {
     cluster.shards = cluster.nodes;
     draft.from["cluster.shards"] = "cluster.nodes";
   }
@@ -416,9 +418,10 @@ void apply_rules(job_draft& draft) {
 
 void derive_blocks(job_draft& draft) {
   actors::job& job = draft.out.job;
-  if (job.protocol.fan_in == protocols::fan_in_of_nodes && draft.problems.empty())
+  const auto runs = protocols::find_protocol(job.protocol.name, draft.out.added.protocols);
+  if (runs && draft.problems.empty())
     job.cluster.blocks =
-        actors::worker_blocks(job, actors::place_roles(job, std::vector<actors::member_node>(job.cluster.nodes)));
+        actors::worker_blocks(job, *runs, actors::place_roles(job, std::vector<actors::member_node>(job.cluster.nodes)));
 }
 
 } // namespace troupe::config

@@ -30,11 +30,10 @@ reduction_effects reduction::on(const begin& msg) {
     return {};
   state_.is = course::runs;
   state_.rank = msg.rank;
-  state_.ranks = msg.ranks;
   state_.own = msg.own;
-  state_.steps = schedule(which_, msg.ranks, msg.rank);
+  state_.steps = schedule(which_, msg.among, msg.rank);
   state_.progress.assign(state_.steps.size(), waits);
-  state_.known.assign(segments(which_, msg.ranks), msg.own);
+  state_.known.assign(segments(which_, msg.among), msg.own);
   reduction_effects out;
   for (auto& [id, early] : std::exchange(state_.came, {}))
     if (auto why = fault_of(early); why.empty())

@@ -23,9 +23,10 @@ struct chunk_id {
 
 // -- what it hears
 
-/// The rank's own term is there, in its place. `rank` is below `ranks`.
+/// The rank's own term is there, in its place. `rank` is below `among.ranks`.
 struct begin {
-  std::uint32_t rank = 0, ranks = 1;
+  std::uint32_t rank = 0;
+  topology among{1};
   facts own{};
 };
 /// Segments [id.first, last) of a peer, complete.
@@ -80,7 +81,7 @@ using reduction_effects = std::vector<reduction_effect>;
 /// All that a reduction remembers between messages.
 struct reduction_state {
   enum class course : std::uint8_t { waits, runs, done, abandoned } is = course::waits;
-  std::uint32_t rank = 0, ranks = 1;
+  std::uint32_t rank = 0;
   facts own{}; ///< of the rank's own term
   std::vector<step> steps{};
   std::vector<std::uint8_t> progress{}; ///< of each step: 0 waits, 1 is being merged, 2 is done

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The four schedules.
+// The four schedules, and groups.
 #include "protocols/collective/schedule.hpp"
 
 #include <algorithm>
@@ -195,6 +195,54 @@ std::vector<step> two_trees(std::uint32_t ranks, std::uint32_t rank) {
   return out.steps;
 }
 
+/// Of parties 0 to `ranks` - 1.
+std::vector<step> plain(algorithm which, std::uint32_t ranks, std::uint32_t rank) {
+  if (ranks == 1)
+    return {};
+  switch (which) {
+  case algorithm::direct:
+    return direct(ranks, rank);
+  case algorithm::ring:
+    return ring(ranks, rank);
+  case algorithm::halving:
+    return halving(ranks, rank);
+  case algorithm::tree:
+    return two_trees(ranks, rank);
+  }
+  return {};
+}
+
+/// Stage 0 brings terms to the first of a group, stage 1 the sum back; those between follow.
+std::vector<step> grouped(algorithm which, const topology& among, std::uint32_t rank) {
+  constexpr std::uint32_t inward = 0, outward = 1, between = 2;
+  const std::uint32_t cuts = segments(which, among);
+  std::vector<std::uint32_t> firsts;
+  std::uint32_t party = 0;
+  for (std::uint32_t begin = 0; const std::uint32_t size : among.groups) {
+    if (rank >= begin)
+      party = static_cast<std::uint32_t>(firsts.size());
+    firsts.push_back(begin);
+    begin += size;
+  }
+  program out{rank};
+  const std::uint32_t first = firsts[party], end = first + among.groups[party];
+  if (rank != first) {
+    out.send(inward, first, 0, cuts);
+    out.take(outward, first, 0, cuts);
+    return out.steps;
+  }
+  for (std::uint32_t term = first; term < end && end - first > 1; ++term)
+    out.add(inward, term, 0, cuts);
+  for (step each : plain(which, among.parties(), party)) {
+    each.stage += between;
+    each.peer = firsts[each.peer];
+    out.steps.push_back(each);
+  }
+  for (std::uint32_t to = first + 1; to < end; ++to)
+    out.send(outward, to, 0, cuts);
+  return out.steps;
+}
+
 } // namespace
 
 std::string_view name_of(algorithm which) {
@@ -225,7 +273,8 @@ algorithm algorithm_for(std::uint32_t ranks, std::uint64_t bytes) {
   return bytes < small ? algorithm::halving : algorithm::ring;
 }
 
-std::uint32_t segments(algorithm which, std::uint32_t ranks) {
+std::uint32_t segments(algorithm which, const topology& among) {
+  const std::uint32_t ranks = among.parties();
   switch (which) {
   case algorithm::direct:
   case algorithm::ring:
@@ -238,21 +287,9 @@ std::uint32_t segments(algorithm which, std::uint32_t ranks) {
   return 1;
 }
 
-std::vector<step> schedule(algorithm which, std::uint32_t ranks, std::uint32_t rank) {
-  TROUPE_ASSERT(rank < ranks);
-  if (ranks == 1)
-    return {};
-  switch (which) {
-  case algorithm::direct:
-    return direct(ranks, rank);
-  case algorithm::ring:
-    return ring(ranks, rank);
-  case algorithm::halving:
-    return halving(ranks, rank);
-  case algorithm::tree:
-    return two_trees(ranks, rank);
-  }
-  return {};
+std::vector<step> schedule(algorithm which, const topology& among, std::uint32_t rank) {
+  TROUPE_ASSERT(rank < among.ranks);
+  return among.groups.empty() ? plain(which, among.ranks, rank) : grouped(which, among, rank);
 }
 
 } // namespace troupe::protocols::collective

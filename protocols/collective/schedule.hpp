@@ -28,8 +28,30 @@ std::optional<algorithm> algorithm_named(std::string_view name);
 /// at once; beyond 8 ranks `halving` for what takes less time than its stages, and `ring` for what takes more.
 algorithm algorithm_for(std::uint32_t ranks, std::uint64_t bytes);
 
+/// The ranks that make a sum. In groups, the first of each adds the others' terms to its own, takes part in the algorithm for all
+/// of them, and gives them the sum: where a group is what shares a host, a host sends and receives as one rank would.
+struct topology {
+  std::uint32_t ranks = 1;
+  std::vector<std::uint32_t> groups{}; ///< their sizes, in the order of ranks; empty: every rank for itself
+
+  topology(std::uint32_t alone) : ranks(alone) {}
+  /// Of ranks in a row for which `key` is the same.
+  template <class Key>
+  topology(std::uint32_t count, Key key) : ranks(count) {
+    for (std::uint32_t rank = 0; rank < count; ++rank) {
+      if (rank == 0 || key(rank) != key(rank - 1))
+        groups.push_back(0);
+      ++groups.back();
+    }
+    if (groups.size() == count)
+      groups.clear();
+  }
+  /// Those that take part in the algorithm.
+  std::uint32_t parties() const { return groups.empty() ? ranks : static_cast<std::uint32_t>(groups.size()); }
+};
+
 /// In how many segments a range is cut: as evenly as it goes, the same at every rank.
-std::uint32_t segments(algorithm which, std::uint32_t ranks);
+std::uint32_t segments(algorithm which, const topology& among);
 
 /// What a rank does with the segments [first, last).
 ///
@@ -48,7 +70,7 @@ struct step {
 /// what comes from its peer. In the end every rank has the same sum of every segment, bit for bit.
 ///
 /// What is sent may be sent by reference: a rank overwrites a segment only with what depends on each receiver of it having read
-/// it. Empty for one rank; `rank` is below `ranks`.
-std::vector<step> schedule(algorithm which, std::uint32_t ranks, std::uint32_t rank);
+/// it. Empty for one rank; `rank` is below `among.ranks`.
+std::vector<step> schedule(algorithm which, const topology& among, std::uint32_t rank);
 
 } // namespace troupe::protocols::collective

@@ -35,6 +35,7 @@ struct link_spec {
   double latency_ms = 0; ///< one way
   double mbit =
       0; ///< megabits per second in each direction, shared by everything that the host sends, and receives; 0: unlimited
+  bool delays() const { return mbit > 0 || latency_ms > 0; } ///< whether there is one
   friend bool operator==(const link_spec&, const link_spec&) = default;
 };
 

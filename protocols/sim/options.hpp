@@ -86,7 +86,7 @@ struct options {
   /// share the shards, backups and workers; an aggregator is with its first worker.
   bool colocated = false;
   std::uint32_t nodes = 0;
-  /// With fan_in_of_nodes: tree_shape::blocks. Each has a host, with its workers and their aggregator.
+  /// Where the job goes by them: tree_shape::blocks. Each has a host, with its workers and their aggregator.
   std::vector<std::uint32_t> blocks{};
   /// One way, on the control plane, between hosts; negative: the link's.
   nanoseconds control_latency = -1;

@@ -57,6 +57,7 @@ void cluster::worker_role::begin_life(incarnation life) {
   alive = true;
   std::unique_ptr<worker> machine = in.protocol_.make_worker(in.options_.protocol, self, in.options_.seed);
   machine->model_is(in.options_.model_bytes);
+  machine->nodes_are(in.options_.blocks);
   bound = std::make_unique<worker_binding<worker_role>>(*this, std::move(machine), self, in.protocol_.decentralized);
   maths = in.maths_.make_worker(self);
   replica = in.protocol_.reduces ? in.maths_.make_shard(0, 1) : nullptr;

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "protocols/catalog.hpp"
 #include "protocols/tree.hpp"
 
 namespace troupe::actors {
@@ -54,9 +55,17 @@ TEST(PlaceRoles, AnAggregatorForEachNodeIsBesideItsWorkers) {
   const job of_nodes = job_of({.nodes = 3, .workers = 5, .shards = 1}, protocols::fan_in_of_nodes);
   const auto placed = place(of_nodes);
   EXPECT_EQ(nodes_of(placed.workers), (places{1, 1, 1, 2, 2}));
-  EXPECT_EQ(worker_blocks(of_nodes, placed), (places{3, 2}));
+  const auto sync = protocols::find_protocol("sync"), allreduce = protocols::find_protocol("allreduce");
+  EXPECT_EQ(worker_blocks(of_nodes, *sync, placed), (places{3, 2}));
+  auto plain = job_of({.nodes = 3, .workers = 5});
+  EXPECT_TRUE(worker_blocks(plain, *sync, placed).empty()) << "nobody asks for them";
+  EXPECT_EQ(worker_blocks(plain, *allreduce, placed), (places{3, 2}));
+  plain.inject.link.mbit = 100;
+  EXPECT_TRUE(worker_blocks(plain, *allreduce, placed).empty()) << "each is on a host of its own";
+  plain.inject.link = {};
+  plain.protocol.parameters["group"] = std::int64_t{2};
+  EXPECT_TRUE(worker_blocks(plain, *allreduce, placed).empty()) << "groups go by numbers";
   EXPECT_EQ(nodes_of(placed.holders), (places{0, 1, 2, nowhere, nowhere, nowhere}));
-  EXPECT_TRUE(worker_blocks(job_of({.nodes = 3, .workers = 5}), placed).empty()) << "nobody asks for them";
 }
 
 TEST(PlaceRoles, NodesThatAreAbsentHaveTheWorkersBeyondThoseThatTheJobBeginsWith) {

@@ -19,6 +19,7 @@ from respawn_test import RespawnTest
 BATCH, WORKERS, STEPS = 16, 4, 240
 ALL, OTHERS = WORKERS * BATCH, (WORKERS - 1) * BATCH  # samples of a step
 LAST = f"node-{WORKERS - 1}"
+FIRST_OF_TWO = f"node-{WORKERS - 2}"
 ALGORITHMS = ("direct", "ring", "halving", "tree")
 
 # One epoch, so that each batch is whole. Of every other step an evaluation tells the samples.
@@ -44,10 +45,10 @@ def floats_of(path):
 
 class AllreduceTest(RespawnTest):
     def reduce(self, algorithm, *arguments):
-        """A run of one worker a process."""
+        """A run of four processes, of which the last three have the workers. Without groups, if none are given: so bits are those of a shard."""
         self.log, self.saved = self.path("log.jsonl"), self.path("reduced.safetensors")
-        return self.begin("--set", "protocol.name=allreduce", "--set", f"protocol.algorithm={algorithm}", "--log", self.log,
-                          "--save", self.saved, *arguments, job=SLOW, nodes=WORKERS)
+        return self.begin("--set", "protocol.name=allreduce", "--set", f"protocol.algorithm={algorithm}", "--set", "protocol.group=1",
+                          "--log", self.log, "--save", self.saved, *arguments, job=SLOW, nodes=WORKERS)
 
     def stretches(self, result, local_steps=1):
         """By how many workers the versions were made, and up to which: all, all but one, all again."""
@@ -79,11 +80,11 @@ class AllreduceTest(RespawnTest):
 
 class Deaths(AllreduceTest):
     def test_the_others_go_on(self):
-        for algorithm in some("direct", "ring"):
-            with self.subTest(algorithm):
+        for algorithm, *more in (*zip(some("direct", "ring")), ("tree", "--set", "protocol.group=2")):
+            with self.subTest(algorithm, more=more):
                 self.pids = set()
-                run = self.reduce(algorithm, "--set", "cluster.respawn=false")
-                os.kill(self.child(run, LAST), signal.SIGKILL)
+                run = self.reduce(algorithm, "--set", "cluster.respawn=false", *more)
+                os.kill(self.child(run, FIRST_OF_TWO if more else LAST), signal.SIGKILL)
                 result, err = self.end_of(run)
                 self.assertEqual((result["steps"], result["restarts"]), (STEPS, 0), err)
                 whole = result["gradients"] - (WORKERS - 1) * STEPS  # a step has a gradient of everyone who is there
@@ -102,6 +103,33 @@ class Deaths(AllreduceTest):
                 self.expect_weights(algorithm, result, *self.stretches(result))
 
 
+class Groups(AllreduceTest):
+    def digest(self, nodes, *more):
+        made = self.run_job("--nodes", str(nodes), *more, "--set", "protocol.name=allreduce")
+        self.assertAlmostEqual(made["train_loss"], self.sync["train_loss"], places=4)
+        return made["weights_digest"]
+
+    def test_one_digest_wherever_the_workers_are(self):
+        self.sync = self.run_job()
+        for algorithm in some("direct", "ring"):
+            with self.subTest(algorithm):
+                by = "--set", f"protocol.algorithm={algorithm}"
+                pairs, alone = (self.digest(1, *by, "--set", f"protocol.group={size}") for size in (2, 1))
+                self.assertNotEqual(pairs, alone, "they add in another order")
+                for nodes in (2, 3, 5):
+                    self.assertEqual(self.digest(nodes, *by, "--set", "protocol.group=2"), pairs, f"{nodes} nodes")
+                self.assertEqual(self.digest(3, *by), pairs, "a node has two")
+                for nodes in (1, 2, 5):
+                    self.assertEqual(self.digest(nodes, *by), alone, f"{nodes} nodes: one has all, or each has one")
+                if algorithm == "direct":
+                    self.assertEqual(alone, self.sync["weights_digest"])
+
+    def test_over_an_emulated_link_each_worker_is_a_host_of_its_own(self):
+        link = "--set", "inject.link.latency_ms=0.1"
+        self.sync = self.run_job()
+        self.assertEqual(self.digest(3, *link), self.sync["weights_digest"])
+
+
 class LocalSteps(AllreduceTest):
     # So that sums in another order stay near: no momentum of the steps, which a round that is left half done would leave, too.
     STEPS = ("--set", "protocol.steps=3", "--set", "protocol.outer=nesterov", "--set", "protocol.outer_lr=0.3",
@@ -116,7 +144,7 @@ class LocalSteps(AllreduceTest):
                 for algorithm in ("direct", "ring"):
                     with self.subTest(outer=outer, nodes=nodes, algorithm=algorithm):
                         made = self.run_job("--set", "protocol.name=allreduce", "--set", f"protocol.algorithm={algorithm}", *sets,
-                                            "--nodes", nodes)
+                                            "--set", "protocol.group=1", "--nodes", nodes)
                         self.assertEqual((made["steps"], made["samples"]), (expected["steps"], expected["samples"]))
                         if algorithm == "direct":
                             self.assertEqual(made["weights_digest"], expected["weights_digest"])

@@ -276,6 +276,8 @@ TEST(JobFile, WorkersAndShardsFollowTheNodes) {
   EXPECT_EQ(colocated.workers, 4U);
   EXPECT_EQ(colocated.shards, 4U);
   EXPECT_EQ(load_good(smallest, {"cluster.nodes=4", "cluster.placement=colocated", "cluster.shards=1"}).job.cluster.shards, 1U);
+  const auto summed = load_good(smallest, {"cluster.nodes=4", "cluster.placement=colocated", "protocol.name=allreduce"});
+  EXPECT_EQ(summed.job.cluster.shards, 1U) << "it has no more";
 }
 
 TEST(JobFile, WhatAFlagDoesWithoutIsLeftOutWithANote) {

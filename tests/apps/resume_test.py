@@ -55,6 +55,7 @@ workers = 2
 steps = 20
 """
 ADAMW = ["--set", "optimizer.name=adamw", "--set", "optimizer.momentum=", "--set", "optimizer.lr=0.002"]
+ALLREDUCE = ["--set", "protocol.name=allreduce", "--set", "cluster.shards=1"]  # groups are given, else they are those of a node
 KINDS = {
     "sync sgd": ["--set", "optimizer.momentum=0.0"],
     "sync momentum": [],
@@ -70,10 +71,9 @@ KINDS = {
                                   "--set", "codec.params=int4"],
     "tree": ["--set", "protocol.fan_in=2"],
     "auto": ["--set", "protocol.name=auto", "--set", 'protocol.candidates=["sync"]'],
-    "allreduce adamw": ["--set", "protocol.name=allreduce", "--set", "cluster.shards=1", *ADAMW],
-    "allreduce by a ring": ["--set", "protocol.name=allreduce", "--set", "protocol.algorithm=ring", "--set", "cluster.shards=1"],
-    "allreduce of local steps": ["--set", "protocol.name=allreduce", "--set", "protocol.steps=3", "--set", "protocol.outer=nesterov",
-                                 "--set", "cluster.shards=1"],
+    "allreduce adamw": [*ALLREDUCE, "--set", "protocol.group=1", *ADAMW],
+    "allreduce by a ring, in groups": [*ALLREDUCE, "--set", "protocol.group=2", "--set", "protocol.algorithm=ring"],
+    "allreduce of local steps": [*ALLREDUCE, "--set", "protocol.group=1", "--set", "protocol.steps=3", "--set", "protocol.outer=nesterov"],
     "admm": ["--set", "protocol.name=admm", "--set", "protocol.barrier=4", "--set", "protocol.steps=2"],
     "local sgd": ["--set", "protocol.name=local", "--set", "protocol.steps=3", "--set", "optimizer.momentum=0.0"],
     "local momentum": ["--set", "protocol.name=local", "--set", "protocol.steps=3", "--set", "protocol.sample_fraction=0.5"],

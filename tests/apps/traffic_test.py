@@ -35,7 +35,7 @@ PLACEMENTS = {
     "colocated": ["--nodes", "2", "--set", "cluster.placement=colocated", "--set", "cluster.shards=2"],
 }
 # One worker a node: who waits with whom makes no difference, and every peer is on another node.
-APART = {"apart": ["--nodes", "5"], "apart, colocated": ["--nodes", "4", "--set", "cluster.placement=colocated"]}
+APART = {"apart": ["--nodes", "5"], "two a node": ["--nodes", "3"], "apart, colocated": ["--nodes", "4", "--set", "cluster.placement=colocated"]}
 
 
 class TrafficTest(ClusterTest):
@@ -120,6 +120,10 @@ class Bytes(TrafficTest):
         for algorithm in ("direct", "ring", "halving", "tree"):
             with self.subTest(algorithm):
                 self.expect_what_check_says("allreduce", "apart", 60, "--set", f"protocol.algorithm={algorithm}")
+        # Of two workers on each of two nodes one sends for both: half of what four would.
+        nodes, each = (self.expect_what_check_says("allreduce", "two a node", 60, "--set", "protocol.algorithm=direct", *more)["bytes_peers"]
+                       for more in ([], ["--set", "protocol.group=1"]))
+        self.assertAlmostEqual(nodes / each, 0.5, delta=0.005)
 
     def test_eight_workers_of_one_process(self):
         """Once a node: 9 of 16 of what it would be worker by worker, and 1 of 8 with an aggregator there."""

@@ -79,6 +79,7 @@ def drawn(seed):
         protocol = [f"protocol.name={'allreduce' if algorithm else 'gossip'}"] + [f"protocol.algorithm={algorithm}"] * bool(algorithm)
         sets = [*protocol, *sets[1:-1]]
         faults = some(draw, draw.randrange(6, 12), ["kill", "kill", "stop", "stop", "brief stop"], CHILDREN, most_kills=4)
+        sets += [f"protocol.group={draw.choice([1, 2, 2, 3])}"] * bool(algorithm)
         return Schedule(seed, form, sets, faults, replays=False)
     if form == "shard":
         sets[-1:] = ["cluster.shards=4", "cluster.placement=colocated"]

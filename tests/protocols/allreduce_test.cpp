@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Allreduce: a worker's steps by hand, what it refuses, a death; the count at the lead; whole jobs beside sync's.
+// Allreduce: a worker's steps by hand, what it refuses, a death; the count at the lead.
 #include "protocols/allreduce.hpp"
 #include "protocols/allreduce_rule.hpp"
 
-#include <cmath>
-#include <map>
-
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "protocols/catalog.hpp"
 #include "protocols/lead.hpp"
-#include "protocols/sim/quadratic.hpp"
-#include "protocols/sim/simulate.hpp"
 #include "tests/protocols/making.hpp"
 
 namespace troupe::protocols {
@@ -136,6 +129,73 @@ TEST(Allreduce, ElsewhereEachGradientGoesByItsShareOfTheBatch) {
   EXPECT_EQ(out[0], worker_effect(add_up{t(100), {}, {{t(100), 0.5}}}));
   const worker_effects sum = worker.on(chunk(1, 1, 0, {1, 2, 2}, 101));
   EXPECT_EQ(sum[0], worker_effect(add_up{t(100), {1, 2, 2}, {{t(101), 1}, {t(100), 1}}}));
+}
+
+/// One of four workers, two on each of two nodes, in its first step. `group`: 0, by nodes; else by numbers.
+allreduce_worker one_of_four(std::uint32_t self, std::uint32_t group, const plan& with) {
+  allreduce_worker out{life(self), {.which = algorithm::direct, .group = group}};
+  out.model_is(model);
+  if (group == 0)
+    out.nodes_are({2, 2});
+  out.on(with);
+  out.on(params{.epoch = with.epoch, .parameters = t(50)});
+  for (const member& other : with.workers)
+    if (other != life(self))
+      out.on(standing(other.worker.value, with.epoch.value, 0));
+  return out;
+}
+
+// Its first takes part for both workers of a node; terms go by their shares, for it does not know those of the other node.
+TEST(Allreduce, WorkersOfANodeAreSummedFirst) {
+  for (const std::uint32_t group : {0U, 2U}) {
+    allreduce_worker first = one_of_four(0, group, plan_of(1, {0, 1, 2, 3}));
+    EXPECT_EQ(first.on(done(1, 100)), worker_effects{add_up({t(100), {}, {{t(100), 0.25}}})}) << "it waits for its neighbour";
+    EXPECT_THAT(first.waiting_for(), ElementsAre(w(1)));
+    const worker_effects own = first.on(chunk(1, 1, 0, {0, 2, 2}, 101));
+    EXPECT_EQ(own[0], worker_effect(add_up{t(100), {0, 2, 2}, {{t(100), 1}, {t(101), 1}}}));
+    EXPECT_EQ(only<send_peer>(own).to, w(2)) << "the first of the other node";
+    EXPECT_EQ(only<send_peer>(own).message.part, (segment_range{1, 2, 2}));
+    EXPECT_EQ(only<send_peer>(own).message.facts, (facts{20, 10}));
+    const worker_effects other = first.on(chunk(2, 1, 2, {0, 1, 2}, 102, {20, 10}));
+    EXPECT_EQ(other[0], worker_effect(add_up{t(100), {0, 1, 2}, {{t(100), 1}, {t(102), 1}}}));
+    const worker_effects last = first.on(chunk(2, 1, 3, {1, 2, 2}, 103, {40, 20}));
+    EXPECT_EQ(only<send_peer>(last).to, w(1));
+    EXPECT_EQ(only<send_peer>(last).message.part, (segment_range{0, 2, 2})) << "all of it";
+    EXPECT_EQ(only<take_step>(last).sum, (term{t(100), 1}));
+    EXPECT_EQ(only<send_push>(last).push.samples, 40);
+  }
+}
+
+TEST(Allreduce, TheOthersOfANodeGiveAndTakeAllOfIt) {
+  allreduce_worker other = one_of_four(3, 0, plan_of(1, {0, 1, 2, 3}));
+  const worker_effects out = other.on(done(1, 100));
+  EXPECT_EQ(only<send_peer>(out).to, w(2));
+  EXPECT_EQ(only<send_peer>(out).message.part, (segment_range{0, 2, 2}));
+  EXPECT_THAT(only<refuse>(other.on(chunk(1, 1, 0, {0, 2, 2}, 102))).why, HasSubstr("not in the schedule"));
+  const worker_effects sum = other.on(chunk(2, 1, 1, {0, 2, 2}, 101, {40, 20}));
+  EXPECT_EQ(sum[0], worker_effect(add_up{t(100), {0, 2, 2}, {{t(101), 1}}}));
+  EXPECT_EQ(only<take_step>(sum).sum, (term{t(100), 1}));
+}
+
+// So the bits are those of the same groups anywhere.
+TEST(Allreduce, AGroupThatIsGivenIsOneWhereThereIsNoOther) {
+  allreduce_worker other = one_of_four(1, 4, plan_of(1, {0, 1, 2, 3}));
+  const worker_effects out = other.on(done(1, 100));
+  ASSERT_EQ(count<send_peer>(out), 1U);
+  EXPECT_EQ(only<send_peer>(out).to, w(0));
+  EXPECT_EQ(only<send_peer>(out).message.part, (segment_range{0, 1, 1}));
+}
+
+// Who is left of a node is its first; and where one node is left, its workers sum as they would alone.
+TEST(Allreduce, GroupsAreOfThoseWhoAreThere) {
+  for (const std::uint32_t group : {0U, 2U}) {
+    allreduce_worker second = one_of_four(1, group, plan_of(1, {1, 2, 3}));
+    const worker_effects out = second.on(done(1, 100));
+    EXPECT_EQ(only<send_peer>(out).to, w(2)) << "it is alone, and the other two are a group";
+    EXPECT_EQ(only<send_peer>(out).message.stage, 2U);
+  }
+  allreduce_worker left = one_of_four(2, 0, plan_of(1, {2, 3}));
+  EXPECT_EQ(only<send_peer>(left.on(done(1, 100))).message.part, (segment_range{1, 2, 2}));
 }
 
 TEST(Allreduce, ARoundThatIsNotFiniteMakesAVersionWithoutAStep) {
@@ -488,110 +548,6 @@ TEST(AllreduceRule, WithoutAnybodyWhoHasTheParametersTheJobIsLost) {
   rule.on(plan_of(1, {0}));
   EXPECT_EQ(count<report>(rule.on(plan_of(2, {0, 1}))), 0U);
   EXPECT_EQ(only<report>(rule.on(plan_of(3, {1}))).event, report::kind::lost);
-}
-
-// -- whole jobs, in virtual time
-
-sim::options job_of(const std::string& protocol, std::uint32_t workers, const std::string& algorithm = {}) {
-  constexpr nanoseconds ms = 1'000'000;
-  sim::options job;
-  job.protocol.name = protocol;
-  if (!algorithm.empty())
-    job.protocol.parameters["algorithm"] = algorithm;
-  job.job.workers = workers;
-  job.job.batch = 3;
-  job.job.data_size = 100;
-  job.job.evaluate_every_samples = 1'000'000;
-  job.job.stop.steps = 20;
-  job.inject.step_ms = 10;
-  job.inject.link.latency_ms = 1;
-  job.inject.stragglers.push_back({.distribution = straggler_spec::law::jitter, .spread = 0.5});
-  job.model_bytes = 16 * 720'720; // of which 2 to 16 segments are equal
-  job.stall_after = 10'000 * ms;
-  return job;
-}
-
-/// What is evaluated at the end, and what each worker has sent to others.
-struct seen final : sim::listener {
-  void heard(nanoseconds, sim::endpoint from, sim::endpoint to, const sim::message& msg) override {
-    if (const auto* part = std::get_if<sim::params_envelope>(&msg); part != nullptr && to.kind == sim::endpoint::role::evaluator)
-      last = part->range;
-    const auto* replica = std::get_if<sim::peer_envelope>(&msg);
-    if (replica == nullptr)
-      return;
-    if (to.kind == sim::endpoint::role::evaluator)
-      last = replica->data;
-    else
-      chunks[from.index] += replica->head.is == kind::chunk ? std::uint64_t{16 * 720'720} / replica->head.part.of
-                                                                  * (replica->head.part.last - replica->head.part.first)
-                                                            : 0;
-  }
-  sim::tensor last;
-  std::map<std::uint32_t, std::uint64_t> chunks;
-};
-
-std::vector<double> trained(const sim::options& job, seen& what) {
-  sim::quadratic maths{{.curvature = std::vector<double>(40, 0.5),
-                        .minimum = std::vector<double>(40, 1.0),
-                        .noise = 0.5,
-                        .data_size = 100,
-                        .lr = 0.1,
-                        .momentum = 0.9}};
-  sim::listener* const listeners[] = {&what};
-  const sim::result out = simulate(job, maths, listeners);
-  EXPECT_FALSE(out.failed) << out.reason;
-  EXPECT_EQ(out.steps, 20U);
-  const auto found = sim::elements_of(what.last);
-  return {found.begin(), found.end()};
-}
-
-TEST(AllreduceJobs, DirectMakesTheBitsOfSync) {
-  for (const std::uint32_t workers : {1U, 2U, 3U, 7U}) {
-    seen sync, direct;
-    EXPECT_EQ(trained(job_of("sync", workers), sync), trained(job_of("allreduce", workers, "direct"), direct)) << workers;
-  }
-}
-
-TEST(AllreduceJobs, DirectMakesTheBitsOfLocal) {
-  for (const std::uint32_t workers : {1U, 2U, 3U, 7U})
-    for (const std::string rule : {"average", "momentum", "nesterov"}) {
-      seen centre, direct, ring;
-      auto local = job_of("local", workers), own = job_of("allreduce", workers, "direct");
-      for (sim::options* each : {&local, &own}) {
-        each->protocol.parameters["steps"] = std::int64_t{3};
-        each->protocol.parameters["outer"] = rule;
-      }
-      const auto expected = trained(local, centre);
-      EXPECT_EQ(expected, trained(own, direct)) << workers << ", " << rule;
-      own.protocol.parameters["algorithm"] = std::string{"ring"};
-      const auto near = trained(own, ring);
-      for (std::size_t i = 0; i < near.size(); ++i)
-        ASSERT_NEAR(near[i], expected[i], 1e-9) << workers << ", " << rule;
-    }
-}
-
-TEST(AllreduceJobs, AnyAlgorithmMakesTheSameStepsAndSendsWhatItsFormulaSays) {
-  const std::uint64_t s = 16 * 720'720, rounds = 20;
-  for (std::uint32_t p = 2; p <= 16; ++p) {
-    seen sync;
-    const auto expected = trained(job_of("sync", p), sync);
-    for (const std::string name : {"auto", "direct", "ring", "halving", "tree"}) {
-      seen first, again;
-      const auto found = trained(job_of("allreduce", p, name), first);
-      EXPECT_EQ(found, trained(job_of("allreduce", p, name), again)) << name;
-      for (std::size_t i = 0; i < found.size(); ++i)
-        ASSERT_NEAR(found[i], expected[i], 1e-9) << name << " of " << p;
-      std::uint64_t total = 0;
-      for (const auto& [rank, bytes] : first.chunks) {
-        total += bytes;
-        if (name == "direct" || name == "ring") {
-          EXPECT_EQ(bytes, rounds * 2 * (p - 1) * s / p) << name << " of " << p << ", rank " << rank;
-        }
-        EXPECT_LE(bytes, rounds * 2 * s) << name << " of " << p << ", rank " << rank;
-      }
-      EXPECT_EQ(total, rounds * 2 * (p - 1) * s) << name << " of " << p;
-    }
-  }
 }
 
 } // namespace

@@ -164,11 +164,11 @@ TEST(Reduction, WaitsForEachChildThatHasNotComeAndForItsParent) {
 /// Ranks with texts for tensors, a network that delivers in any order, and additions that take their time.
 class group {
 public:
-  group(algorithm which, std::uint32_t ranks, std::uint32_t seed) : ranks_(ranks), dice_(seed) {
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+  group(algorithm which, const topology& among, std::uint32_t seed) : ranks_(among.ranks), dice_(seed) {
+    for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
       members_.emplace_back(reduction{which});
-      place_.emplace_back(segments(which, ranks), std::to_string(rank));
-      happen_later([this, rank] { perform(rank, members_[rank].on(begin{rank, ranks_, own(rank)})); });
+      place_.emplace_back(segments(which, among), std::to_string(rank));
+      happen_later([this, rank, among] { perform(rank, members_[rank].on(begin{rank, among, own(rank)})); });
     }
   }
 
@@ -250,12 +250,22 @@ private:
 
 struct ReductionSchedules : testing::TestWithParam<algorithm> {};
 
+/// Each for itself, and in groups of two or three.
+std::vector<topology> topologies_of(std::uint32_t ranks) {
+  std::vector<topology> out{topology{ranks}};
+  for (const std::uint32_t size : {2U, 3U})
+    out.emplace_back(ranks, [size](std::uint32_t rank) { return rank / size; });
+  return out;
+}
+
 TEST_P(ReductionSchedules, EveryRankHasTheSameSumsAndFactsAndNoTensorIsLeft) {
-  for (std::uint32_t ranks = 1; ranks <= 12; ++ranks) {
+  for (std::uint32_t number = 0; number < 36; ++number) {
+    const std::uint32_t ranks = number / 3 + 1;
+    const topology among = topologies_of(ranks)[number % 3];
     std::optional<std::vector<std::string>> sums;
     for (std::uint32_t seed = 0; seed < 10; ++seed) {
-      SCOPED_TRACE(fmt::format("{} of {}, seed {}", name_of(GetParam()), ranks, seed));
-      group all{GetParam(), ranks, seed};
+      SCOPED_TRACE(fmt::format("{} of {} in {} groups, seed {}", name_of(GetParam()), ranks, among.groups.size(), seed));
+      group all{GetParam(), among, seed};
       all.repeats = seed % 2 == 1;
       all.run();
       ASSERT_EQ(all.done().size(), ranks) << "it stands still";
@@ -274,15 +284,15 @@ TEST_P(ReductionSchedules, EveryRankHasTheSameSumsAndFactsAndNoTensorIsLeft) {
 }
 
 TEST_P(ReductionSchedules, AbandonedAtAnyEventNoTensorIsLeft) {
-  for (const std::uint32_t ranks : {2U, 3U, 5U, 8U})
+  for (const topology& among : {topology{2}, topology{3}, topologies_of(5)[1], topology{5}, topologies_of(8)[2], topology{8}})
     for (std::uint32_t events = 0;; ++events) {
-      group all{GetParam(), ranks, events};
+      group all{GetParam(), among, events};
       bool more = true;
       for (std::uint32_t i = 0; i < events && more; ++i)
         more = all.step();
       all.abandon_all();
       all.run();
-      ASSERT_EQ(all.tensors(), 0U) << name_of(GetParam()) << " of " << ranks << ", after " << events << " events";
+      ASSERT_EQ(all.tensors(), 0U) << name_of(GetParam()) << " of " << among.ranks << ", after " << events << " events";
       if (!more)
         break;
     }

@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -23,6 +24,24 @@ using kind = step::kind;
 constexpr algorithm all[] = {algorithm::direct, algorithm::ring, algorithm::halving, algorithm::tree};
 constexpr std::uint32_t most_ranks = 33;
 
+/// Every number of ranks, each for itself; then groups of so many, the last of which may be smaller; then uneven ones.
+std::vector<topology> topologies() {
+  std::vector<topology> out;
+  for (std::uint32_t ranks = 1; ranks <= most_ranks; ++ranks)
+    out.emplace_back(ranks);
+  for (std::uint32_t size = 2; size <= 5; ++size)
+    for (std::uint32_t ranks = 2; ranks <= 16; ++ranks)
+      out.emplace_back(ranks, [size](std::uint32_t rank) { return rank / size; });
+  const std::string by[] = {"aab", "abb", "abbbcc", "aaabccccddeeeee"};
+  for (const std::string& nodes : by)
+    out.emplace_back(static_cast<std::uint32_t>(nodes.size()), [&nodes](std::uint32_t rank) { return nodes[rank]; });
+  return out;
+}
+
+std::string text_of(algorithm which, const topology& among) {
+  return fmt::format("{} of {}, groups of {}", name_of(which), among.ranks, fmt::join(among.groups, ", "));
+}
+
 /// What a rank has of a segment: a sum as text, "(0+1)", and every reading of a message of that segment before it.
 struct value {
   std::string sum;
@@ -32,10 +51,10 @@ struct value {
 /// All ranks at work. Who goes on next is drawn.
 class exchange {
 public:
-  exchange(algorithm which, std::uint32_t ranks, std::uint32_t seed)
-      : ranks_(ranks), segments_(segments(which, ranks)), dice_(seed) {
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      steps_.push_back(schedule(which, ranks, rank));
+  exchange(algorithm which, const topology& among, std::uint32_t seed)
+      : ranks_(among.ranks), segments_(segments(which, among)), dice_(seed) {
+    for (std::uint32_t rank = 0; rank < among.ranks; ++rank) {
+      steps_.push_back(schedule(which, among, rank));
       done_.emplace_back(steps_.back().size(), false);
       has_.emplace_back(segments_, value{std::to_string(rank)});
     }
@@ -182,18 +201,18 @@ std::uint32_t lg(std::uint32_t n) {
 struct CollectiveSchedule : testing::TestWithParam<algorithm> {};
 
 TEST_P(CollectiveSchedule, EveryRankHasEverySumOnceAndTheSameInAnyOrderOfEvents) {
-  for (std::uint32_t ranks = 1; ranks <= most_ranks; ++ranks) {
-    SCOPED_TRACE(fmt::format("{} of {}", name_of(GetParam()), ranks));
+  for (const topology& among : topologies()) {
+    SCOPED_TRACE(text_of(GetParam(), among));
     std::optional<std::vector<std::string>> sums;
     for (std::uint32_t seed = 0; seed < 3; ++seed) {
-      exchange at{GetParam(), ranks, seed};
+      exchange at{GetParam(), among, seed};
       ASSERT_TRUE(at.run()) << "it stands still";
       EXPECT_EQ(at.unread(), 0U);
       std::vector<std::string> here;
       for (const value& each : at.has().front())
         here.push_back(each.sum);
       for (const std::string& sum : here)
-        EXPECT_TRUE(counts_each_once(sum, ranks)) << sum;
+        EXPECT_TRUE(counts_each_once(sum, among.ranks)) << sum;
       for (const auto& rank : at.has())
         for (std::size_t s = 0; s < rank.size(); ++s)
           EXPECT_EQ(rank[s].sum, here[s]);
@@ -204,28 +223,28 @@ TEST_P(CollectiveSchedule, EveryRankHasEverySumOnceAndTheSameInAnyOrderOfEvents)
 }
 
 TEST_P(CollectiveSchedule, WhatWasSentIsOverwrittenOnlyByWhatDependsOnItsReading) {
-  for (std::uint32_t ranks = 2; ranks <= most_ranks; ++ranks) {
-    exchange at{GetParam(), ranks, 1};
+  for (const topology& among : topologies()) {
+    exchange at{GetParam(), among, 1};
     ASSERT_TRUE(at.run());
-    EXPECT_FALSE(at.overwrote_unread()) << name_of(GetParam()) << " of " << ranks;
+    EXPECT_FALSE(at.overwrote_unread()) << text_of(GetParam(), among);
   }
 }
 
 TEST_P(CollectiveSchedule, SendersAndReceiversAgree) {
-  for (std::uint32_t ranks = 2; ranks <= most_ranks; ++ranks) {
+  for (const topology& among : topologies()) {
     std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>> sent, wanted;
-    for (std::uint32_t rank = 0; rank < ranks; ++rank)
-      for (const step& each : schedule(GetParam(), ranks, rank)) {
+    for (std::uint32_t rank = 0; rank < among.ranks; ++rank)
+      for (const step& each : schedule(GetParam(), among, rank)) {
         EXPECT_LT(each.first, each.last);
-        EXPECT_LE(each.last, segments(GetParam(), ranks));
-        EXPECT_LT(each.peer, ranks);
+        EXPECT_LE(each.last, segments(GetParam(), among));
+        EXPECT_LT(each.peer, among.ranks);
         const bool sends = each.does == kind::send;
         const std::uint32_t from = sends ? rank : each.peer, to = sends ? each.peer : rank;
         if (from == to)
           continue; // a rank's own term does not travel
         EXPECT_TRUE((sends ? sent : wanted).insert({each.stage, from, to, each.first, each.last}).second);
       }
-    EXPECT_EQ(sent, wanted) << name_of(GetParam()) << " of " << ranks;
+    EXPECT_EQ(sent, wanted) << text_of(GetParam(), among);
   }
 }
 
@@ -264,9 +283,32 @@ TEST(CollectiveStages, AreAsManyAsTheAlgorithmSays) {
   }
 }
 
+/// Twelve ranks on three nodes: each node sends and receives what a rank of three does, and its first does it all.
+TEST(CollectiveGroups, BetweenThemTravelsWhatAsManyRanksSend) {
+  constexpr std::uint32_t nodes = 3, each_has = 4, ranks = nodes * each_has, whole = 720'720;
+  const auto node_of = [](std::uint32_t rank) { return rank / each_has; };
+  const topology among(ranks, node_of);
+  for (const algorithm which : all)
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      std::uint64_t outside = 0, inside = 0;
+      for (const step& one : schedule(which, among, rank))
+        if (one.does == kind::send)
+          (node_of(one.peer) == node_of(rank) ? inside : outside) += whole / segments(which, among) * (one.last - one.first);
+      const bool first = rank % each_has == 0;
+      EXPECT_EQ(outside, first ? sent_by(which, nodes, node_of(rank), whole) : 0) << name_of(which) << ", rank " << rank;
+      EXPECT_EQ(inside, (first ? each_has - 1 : 1) * std::uint64_t{whole}) << name_of(which) << ", rank " << rank;
+    }
+}
+
+TEST(CollectiveGroups, OfOneEachAreNone) {
+  const topology alone(3, [](std::uint32_t rank) { return rank; });
+  EXPECT_TRUE(alone.groups.empty());
+  EXPECT_EQ(alone.parties(), 3U);
+}
+
 /// The sum of a segment, as text.
-std::string sum_of(algorithm which, std::uint32_t ranks, std::uint32_t segment) {
-  exchange at{which, ranks, 1};
+std::string sum_of(algorithm which, const topology& among, std::uint32_t segment) {
+  exchange at{which, among, 1};
   EXPECT_TRUE(at.run());
   return at.has().front().at(segment).sum;
 }
@@ -285,6 +327,13 @@ TEST(CollectiveOrder, HalvingAddsByBlocks) {
   EXPECT_EQ(sum_of(algorithm::halving, 4, 0), "((0+2)+(1+3))");
   EXPECT_EQ(sum_of(algorithm::halving, 5, 3), "(((0+2)+(1+3))+4)");
   EXPECT_EQ(sum_of(algorithm::halving, 7, 0), "(((0+2)+(1+3))+((4+5)+6))");
+}
+
+TEST(CollectiveOrder, AGroupIsSummedInRankOrderAndThenTheGroupsAre) {
+  const topology halves(4, [](std::uint32_t rank) { return rank / 2; }), one(3, [](std::uint32_t) { return 0; });
+  EXPECT_EQ(sum_of(algorithm::direct, halves, 1), "((0+1)+(2+3))");
+  EXPECT_EQ(sum_of(algorithm::ring, halves, 1), "((2+3)+(0+1))");
+  EXPECT_EQ(sum_of(algorithm::direct, one, 0), "((0+1)+2)");
 }
 
 /// Ranks 0..4 are 1..5 of the first tree, whose root 4 has the children 2 and 5; of the second they are 5, 1, 2, 3, 4.

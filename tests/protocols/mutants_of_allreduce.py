@@ -4,6 +4,11 @@
 # file, text, replacement, what it breaks; where no test can notice it, why
 MUTANTS = [
     ("allreduce.cpp", "  if (msg.epoch <= plan_.epoch)\n    return {};\n  plan_ = msg;", "  plan_ = msg;", "worker: an old plan is taken again"),
+    ("allreduce.cpp", "std::optional{workers[rank].value / group}", "std::optional{rank / group}", "groups: they go by ranks, not by numbers"),
+    ("allreduce.cpp", "  if (group == 0 && out.parties() == 1) // one node, or nothing is known of them\n    out.groups.clear();\n", "", "groups: workers of the only node are one"),
+    ("allreduce.cpp", "  if (group == 0 && out.parties() == 1)", "  if (out.parties() == 1)", "groups: one that is given is none"),
+    ("allreduce.hpp", "algorithm_for(among_.parties(), bytes_)", "algorithm_for(ranks(), bytes_)", "groups: the table goes by workers, not by groups"),
+    ("allreduce.hpp", "== collective::algorithm::direct && among_.groups.empty();", "== collective::algorithm::direct;", "groups: the first weighs again what was weighed"),
     ("allreduce.cpp", "begun_ = plan_.epoch > first_epoch;", "begun_ = false;", "worker: who joins waits for initial parameters"),
     ("allreduce.cpp", "begun_ = plan_.epoch > first_epoch;", "begun_ = true;", "worker: who begins the job does not wait for the initial parameters"),
     ("allreduce.cpp", "  standings_.erase(standings_.begin(), standings_.lower_bound(plan_.epoch));", "  standings_.clear();", "worker: a standing before its plan is forgotten"),

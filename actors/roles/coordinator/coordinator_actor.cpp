@@ -88,7 +88,7 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
           }),
       takeover_(self, setup_, places_) {
   activity_.enter("prepares");
-  setup_.what.cluster.blocks = worker_blocks(setup_.what, places_);
+  find_blocks();
   lost_ = places_.absent();
   lost_workers_ = places_.workers_on(lost_);
   self->set_exception_handler([this](std::exception_ptr& thrown) -> caf::error {
@@ -211,6 +211,12 @@ void coordinator_state::started() {
   checkpoints_.begin({record_.result.steps, record_.result.samples}, clock_.now(), start_.first());
   for (const auto& [node, actor] : std::exchange(early_, {}))
     on_node_back(node, actor);
+}
+
+/// Nodes are told before they make roles.
+void coordinator_state::find_blocks() {
+  if (const auto runs = protocols::find_protocol(setup_.what.protocol.name, setup_.added))
+    setup_.what.cluster.blocks = worker_blocks(setup_.what, *runs, places_);
 }
 
 /// `from`: of the last coordinator, and then the clock is set by whoever knows the time.

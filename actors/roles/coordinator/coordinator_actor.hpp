@@ -72,6 +72,7 @@ private:
   void record_everywhere(const record_order& msg) override { tell(msg); }
   actor_report report() const;
   void started();
+  void find_blocks();
   void make_machine(std::int64_t data_size, const std::optional<protocols::coordinator_state>& from = {});
   void take_over();
   /// What is said of a job before it is known where its roles are waits until then.

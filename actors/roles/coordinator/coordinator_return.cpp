@@ -150,6 +150,7 @@ void coordinator_state::take_over() {
   const auto& plan = takeover_.decided().plan;
   const auto newest = takeover_.newest();
   lost_ = takeover_.recall(start_);
+  find_blocks();
   for (const auto& [worker, incarnation] : newest) {
     incarnations_.begin(worker.value, incarnation.value);
     if (!plan.has({worker, incarnation}))
