@@ -120,13 +120,27 @@ def real_time(s):
     s.claim("two processes: samples/s of allreduce by sync's", f"{found:.2f}", ">= 1", found >= 1)
 
 
+def groups(s):
+    """Four workers on each of two processes: a sum that each process sends for its own, and one in which each worker sends for itself, in turn."""
+    job = ["config/quickstart.toml", "--quiet", "--nodes", "2", *sets("cluster.placement=colocated", "cluster.workers=8", "protocol.name=allreduce",
+                                                                      "stop.epochs=1")]
+    ratios = []
+    for _ in range(TIMES):
+        each, node = (s.troupe("run", *job, *sets(f"protocol.group={group}")) for group in (1, 0))
+        ratios.append(node["samples_per_s"] / each["samples_per_s"])
+    found = statistics.median(ratios)
+    s.claim("two processes of four workers, allreduce: samples/s with a sum for each process", f"{found:.2f}", ">= 1", found >= 1)
+    fewer = each["bytes_peers"] / node["bytes_peers"]
+    s.claim("the same: bytes between processes", f"1 / {fewer:.2f}", "1 / 4", abs(fewer - 4) <= 0.04)
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--root", required=True, help=argparse.SUPPRESS)
     arguments.add_argument("--bin", help="troupe; default: the release build's")
     arguments.add_argument("--data", help="a folder with MNIST's four files; without it only what needs none is tried")
     s = Session(arguments.parse_args())
-    for part in hosts, codecs, real_time, *((few_elements, slow_wire, managed_ssp, scaling) if s.data else ()):
+    for part in hosts, codecs, real_time, groups, *((few_elements, slow_wire, managed_ssp, scaling) if s.data else ()):
         part(s)
     print("\n| claim | figure | wanted | |\n| --- | --- | --- | --- |")
     for row in s.rows:
