@@ -247,6 +247,7 @@ TEST(Lead, GoesOnFromAMarkedVersionWithOtherWorkers) {
               {},
               false,
               first.marked()};
+  second.check(); // before its first plan, too
   EXPECT_EQ(second.current(), v(2));
   EXPECT_EQ(second.samples_applied(), 40u);
   EXPECT_EQ(second.on(plan_of(1, {4})),
