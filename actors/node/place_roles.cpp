@@ -8,6 +8,7 @@
 
 #include "actors/node/node_devices.hpp"
 #include "kernels/assert.hpp"
+#include "protocols/runs.hpp"
 #include "protocols/tree.hpp"
 
 namespace troupe::actors {
@@ -103,13 +104,8 @@ std::uint32_t place_of_backup(const job_places& places, protocols::holder_id of,
 }
 
 std::vector<std::uint32_t> blocks_of(const job_places& places) {
-  std::vector<std::uint32_t> out;
-  for (std::size_t w = 0; w < places.workers.size(); ++w) {
-    if (w == 0 || places.workers[w].node != places.workers[w - 1].node)
-      out.push_back(0);
-    ++out.back();
-  }
-  return out;
+  return protocols::sizes_of_runs(static_cast<std::uint32_t>(places.workers.size()),
+                                  [&places](std::uint32_t worker) { return places.workers[worker].node; });
 }
 
 } // namespace

@@ -231,8 +231,9 @@ std::vector<step> grouped(algorithm which, const topology& among, std::uint32_t 
     out.take(outward, first, 0, cuts);
     return out.steps;
   }
-  for (std::uint32_t term = first; term < end && end - first > 1; ++term)
-    out.add(inward, term, 0, cuts);
+  if (end - first > 1)
+    for (std::uint32_t term = first; term < end; ++term)
+      out.add(inward, term, 0, cuts);
   for (step each : plain(which, among.parties(), party)) {
     each.stage += between;
     each.peer = firsts[each.peer];

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who sends what to whom in an allreduce: schedules as pure functions of the number of ranks.
+// Who sends what to whom in an allreduce: schedules as pure functions of the ranks there are.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
+
+#include "protocols/runs.hpp"
 
 namespace troupe::protocols::collective {
 
@@ -37,12 +39,7 @@ struct topology {
   topology(std::uint32_t alone) : ranks(alone) {}
   /// Of ranks in a row for which `key` is the same.
   template <class Key>
-  topology(std::uint32_t count, Key key) : ranks(count) {
-    for (std::uint32_t rank = 0; rank < count; ++rank) {
-      if (rank == 0 || key(rank) != key(rank - 1))
-        groups.push_back(0);
-      ++groups.back();
-    }
+  topology(std::uint32_t count, Key key) : ranks(count), groups(sizes_of_runs(count, key)) {
     if (groups.size() == count)
       groups.clear();
   }

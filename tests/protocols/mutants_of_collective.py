@@ -41,7 +41,7 @@ MUTANTS = [
     ("collective/schedule.cpp", "    if (rank >= begin)", "    if (rank > begin)", "groups: a first counts to the group before"),
     ("collective/schedule.cpp", "    out.send(inward, first, 0, cuts);", "    out.send(inward, first, 0, 1);", "groups: only the first segment is given"),
     ("collective/schedule.cpp", "    out.take(outward, first, 0, cuts);\n", "", "groups: the sum is not waited for"),
-    ("collective/schedule.cpp", "for (std::uint32_t term = first; term < end", "for (std::uint32_t term = first + 1; term < end", "groups: the first leaves its own out"),
+    ("collective/schedule.cpp", "for (std::uint32_t term = first; term < end; ++term)", "for (std::uint32_t term = first + 1; term < end; ++term)", "groups: the first leaves its own out"),
     ("collective/schedule.cpp", "    each.stage += between;", "    each.stage += inward;", "groups: stages between them have the numbers of those within"),
     ("collective/schedule.cpp", "    each.peer = firsts[each.peer];\n", "", "groups: their firsts are taken for the first ranks"),
     ("collective/schedule.cpp", "  for (std::uint32_t to = first + 1; to < end; ++to)", "  for (std::uint32_t to = first + 1; to + 1 < end; ++to)", "groups: the last is not given the sum"),
