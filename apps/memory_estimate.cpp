@@ -39,10 +39,12 @@ public:
     if (const auto protocol = protocols::find_protocol(job.protocol.name, added)) {
       decentralized_ = protocol->decentralized;
       reduces_ = static_cast<bool>(protocol->reduces);
-      if (reduces_) // but for those of a node, who share an address space
-        for (const auto size :
-             protocol->reduces(job.protocol, job.cluster.workers, {}, static_cast<std::uint64_t>(p_)).among.groups)
+      if (reduces_) { // but for those of a node, who share an address space
+        const auto sum = protocol->reduces(job.protocol, job.cluster.workers, {}, static_cast<std::uint64_t>(p_));
+        for (const auto size : sum.among.groups)
           terms_ = std::max(terms_, static_cast<double>(size));
+        terms_ /= sum.fragments;
+      }
       sums_ = job.optimizer.clip_norm > 0 && protocol->sums_gradients(job.protocol);
       if (protocol->keeps)
         keeps_ = protocol->keeps(job.protocol);

@@ -301,13 +301,15 @@ public:
     const flat_range range = cuts(shards)[index];
     return wrap(data_of(whole).slice(bytes_of(range.begin), bytes_of(range.size())));
   }
-  sim::tensor join(std::span<const sim::tensor> ranges) override {
+  sim::tensor join(std::span<const sim::tensor> ranges, std::uint32_t index, std::uint32_t shards) override {
     if (ranges.size() == 1)
       return ranges.front();
-    auto out = shop_.queue->allocate(bytes_of(shop_.floats));
-    const auto places = cuts(static_cast<std::uint32_t>(ranges.size()));
-    for (std::size_t i = 0; i < ranges.size(); ++i)
-      std::memcpy(out.data() + bytes_of(places[i].begin), data_of(ranges[i]).data(), data_of(ranges[i]).bytes());
+    auto out = shop_.queue->allocate(bytes_of(cuts(shards)[index].size()));
+    std::byte* to = out.data();
+    for (const sim::tensor& range : ranges) {
+      std::memcpy(to, data_of(range).data(), data_of(range).bytes());
+      to += data_of(range).bytes();
+    }
     return wrap(out);
   }
   sim::tensor sum(std::span<const sim::operand> terms) override {

@@ -180,12 +180,14 @@ private:
     const auto& workers = places_.workers;
     const auto ranks = static_cast<std::uint32_t>(workers.size());
     const auto sum = reduces_(job_.protocol, ranks, blocks_, static_cast<std::uint64_t>(bytes_of(whole_)));
-    const auto cuts = cut_into_shards(whole_.size(), static_cast<int>(segments(sum.by, sum.among)));
+    const auto of = segments(sum.by, sum.among);
+    const auto cuts = cut_into_shards(whole_.size(), static_cast<int>(of * sum.fragments));
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       for (const step& each : schedule(sum.by, sum.among, rank))
         if (each.does == step::kind::send)
-          count(out_.round.peers, workers[rank].node, workers[each.peer].node,
-                chunk_of({cuts[each.first].begin, cuts[each.last - 1].end}));
+          for (std::uint32_t first = 0; first < cuts.size(); first += of) // each fragment's turn comes as often
+            count(out_.round.peers, workers[rank].node, workers[each.peer].node,
+                  chunk_of({cuts[first + each.first].begin, cuts[first + each.last - 1].end}) / sum.fragments);
       count(out_.round.push, workers[rank].node, node_of({0}), head_bytes(wire::push_end{}));
     }
     out_.evaluation = workers.front().node != places_.evaluator ? replica() : 0;

@@ -35,6 +35,23 @@ collective::topology topology_of(const std::vector<worker_id>& workers, std::uin
   return out;
 }
 
+/// Empty if they go together.
+std::string problem_of(const allreduce_worker::options& how, bool averages, const std::string& outer) {
+  const std::uint32_t apart = how.steps / how.fragments;
+  if (how.steps == 1 && !averages)
+    return "outer is of local steps, and protocol.steps is 1; give more steps, or leave outer out";
+  if (how.steps == 1 && (how.fragments > 1 || how.overlap > 0))
+    return "fragments and overlap_steps are of local steps, and protocol.steps is 1; give more steps, or leave them out";
+  if (how.steps % how.fragments != 0)
+    return fmt::format("each of {} fragments is summed once in `steps` steps, at equal distances, and {} is no multiple of that",
+                       how.fragments, how.steps);
+  if (how.overlap >= apart)
+    return fmt::format("a sum begins every {} steps (steps / fragments), when the one before is there; overlap_steps = {} is not "
+                       "below that",
+                       apart, how.overlap);
+  return outer;
+}
+
 std::string text_of(const peer_message& msg) {
   return fmt::format("{} of worker {} for version {} under plan {}", msg.is == kind::chunk ? "a chunk" : "the state",
                      msg.from.worker.value, msg.round, msg.epoch.value);
@@ -42,10 +59,21 @@ std::string text_of(const peer_message& msg) {
 
 } // namespace
 
+void allreduce_worker::goes_on(const worker_memory& from) {
+  course_.samples = from.samples;
+  resumes_ = streams() && from.has_replica;
+  own_ = resumes_ ? from.open : facts{};
+}
+
+kept_replica allreduce_worker::kept() const {
+  return carried_ ? kept_replica{.sum = {{own_parameters, 1}}, .open = *carried_} : kept_replica{};
+}
+
 worker_effects allreduce_worker::on(const plan& msg) {
   if (msg.epoch <= plan_.epoch)
     return {};
   plan_ = msg;
+  resumes_ = resumes_ && plan_.epoch == first_epoch;
   std::vector<worker_id> workers;
   for (const member& each : plan_.workers)
     workers.push_back(each.worker);
@@ -95,7 +123,10 @@ void allreduce_worker::abandon(worker_effects& out) {
   if (const ticket unused = std::exchange(gradient_, {}); unused != ticket{})
     out.emplace_back(discard{unused});
   in_vain_ = computing_;
-  settled_ = false;
+  settled_ = open_ = false;
+  anew_ = true;
+  late_ = 0;
+  sum_.reset();
 }
 
 void allreduce_worker::say_standing(worker_effects& out) {
@@ -149,12 +180,17 @@ bool allreduce_worker::at_its_limit() const {
 
 /// The next round, at the parameters that it has.
 void allreduce_worker::begin(worker_effects& out) {
-  if (!settled_ || computing_ || gradient_ != ticket{} || at_its_limit())
+  if (!settled_ || computing_ || open_ || at_its_limit())
     return;
-  left_ = options_.steps;
-  position_ = course_.position;
-  own_ = {};
-  compute_ = 0;
+  open_ = true;
+  if (std::exchange(anew_, false)) {
+    position_ = summed_to_ = course_.position;
+    left_ = steps_to_a_sum() - (ver_->value > 0 ? options_.overlap : 0);
+    compute_ = 0;
+    from_common_ = !std::exchange(resumes_, false);
+    if (from_common_)
+      own_ = {};
+  }
   step(out);
 }
 
@@ -169,7 +205,8 @@ void allreduce_worker::step(worker_effects& out) {
   if (options_.steps == 1)
     out.emplace_back(std::move(gradient));
   else
-    out.emplace_back(local_step{.gradient = std::move(gradient), .from_common = left_ == options_.steps, .measures = left_ == 1});
+    out.emplace_back(
+        local_step{.gradient = std::move(gradient), .from_common = std::exchange(from_common_, false), .measures = left_ == 1});
 }
 
 worker_effects allreduce_worker::on(const computed& msg) {
@@ -189,21 +226,39 @@ worker_effects allreduce_worker::on(const computed& msg) {
   own_.ignored += msg.ignored;
   compute_ += msg.compute;
   position_ = plan_.after(position_);
-  if (--left_ > 0) {
+  if (--left_ == 0)
+    measured(msg, out);
+  else if (late_ == 0 || --late_ > 0)
     step(out);
-    return out;
-  }
+  else
+    finish(out);
+  return out;
+}
+
+/// The next sum is of the steps up to this one.
+void allreduce_worker::measured(const computed& msg, worker_effects& out) {
+  const std::uint64_t number = next(*ver_).value;
   gradient_ = msg.gradient;
+  left_ = steps_to_a_sum();
+  late_ = options_.overlap;
+  samples_in_sum_ = static_cast<double>(position_ - std::exchange(summed_to_, position_));
+  facts own = std::exchange(own_, {});
+  own.saves = to_save_ && to_save_->value <= number;
   // An owner knows all facts, and weighs each term as a shard does. Elsewhere a term goes by its share of the batch.
   if (!has_owners()) {
-    if (const double share = own_.counted() / round_samples(); share != 1)
-      out.emplace_back(add_up{gradient_, {}, {{gradient_, share}}});
+    if (const double share = own.counted() / samples_in_sum_; share != 1)
+      out.emplace_back(
+          add_up{gradient_, options_.fragments > 1 ? part_of(number, 0, cuts()) : segment_range{}, {{gradient_, share}}});
   }
-  const std::uint64_t number = next(*ver_).value;
-  own_.saves = to_save_ && to_save_->value <= number;
   const auto rank = static_cast<std::uint32_t>(plan_.rank_of(self_.worker));
-  reduce(round(number).machine.on(collective::begin{rank, among_, own_}), number, out);
-  return out;
+  reduce(round(number).machine.on(collective::begin{rank, among_, own}), number, out);
+  if (late_ > 0)
+    step(out);
+}
+
+segment_range allreduce_worker::part_of(std::uint64_t ver, std::uint32_t first, std::uint32_t last) const {
+  const auto before = static_cast<std::uint32_t>(ver % options_.fragments) * cuts();
+  return {before + first, before + last, cuts() * options_.fragments};
 }
 
 allreduce_worker::open_round& allreduce_worker::round(std::uint64_t number) {
@@ -250,12 +305,15 @@ void allreduce_worker::on_chunk(const peer_message& msg, worker_effects& out) {
     return refused("the plan has no such peer");
   if (!possible || !room)
     return refused(fmt::format("this worker is at version {}", ver_.value_or(version{}).value));
-  if (const auto cuts = collective::segments(algorithm(), among_); msg.part.of != cuts)
-    return refused(fmt::format("{} has {} segments", collective::name_of(algorithm()), cuts));
+  const segment_range whole = part_of(msg.round, 0, cuts());
+  if (msg.part.of != whole.of || msg.part.first < whole.first || msg.part.last > whole.last)
+    return refused(
+        fmt::format("{} sums segments {} to {} of {}", collective::name_of(algorithm()), whole.first, whole.last - 1, whole.of));
   open_round& to = round(msg.round);
   to.known.insert_or_assign(msg.data, msg.facts);
   const auto from = static_cast<std::uint32_t>(plan_.rank_of(msg.from.worker));
-  reduce(to.machine.on(collective::chunk{{from, msg.stage, msg.part.first}, msg.part.last, msg.data, msg.facts}), msg.round, out);
+  const collective::chunk_id name{from, msg.stage, msg.part.first - whole.first};
+  reduce(to.machine.on(collective::chunk{name, msg.part.last - whole.first, msg.data, msg.facts}), msg.round, out);
 }
 
 void allreduce_worker::on_state(const peer_message& msg, worker_effects& out) {
@@ -285,7 +343,7 @@ void allreduce_worker::reduce(collective::reduction_effects effects, std::uint64
     open_round& of = round(number);
     const auto& effect = todo.front();
     if (const auto* what = std::get_if<collective::merge>(&effect)) {
-      if (add_up sum = merged(of, *what); !sum.sum.empty())
+      if (add_up sum = merged(of, number, *what); !sum.sum.empty())
         out.emplace_back(std::move(sum));
       for (const ticket used : what->terms)
         if (used != ticket{}) {
@@ -301,7 +359,7 @@ void allreduce_worker::reduce(collective::reduction_effects effects, std::uint64
                                   .is = kind::chunk,
                                   .epoch = plan_.epoch,
                                   .stage = part->stage,
-                                  .part = {part->first, part->last, collective::segments(algorithm(), among_)},
+                                  .part = part_of(number, part->first, part->last),
                                   .facts = part->of}});
     } else if (const auto* unused = std::get_if<collective::drop_chunk>(&effect)) {
       of.known.erase(unused->data);
@@ -310,15 +368,15 @@ void allreduce_worker::reduce(collective::reduction_effects effects, std::uint64
       of.known.erase(wrong->data);
       out.emplace_back(refuse{wrong->data, fmt::format("round {} of plan {}: {}", number, plan_.epoch.value, wrong->why)});
     } else {
-      const facts sum = std::get<collective::reduced>(effect).of;
-      return finish(sum, out);
+      sum_ = std::get<collective::reduced>(effect).of;
+      return finish(out);
     }
   }
 }
 
 /// The weights of a shard, by which the same gradients make the same bits: `by_samples`.
-add_up allreduce_worker::merged(open_round& of, const collective::merge& what) const {
-  add_up out{gradient_, {what.first, what.last, collective::segments(algorithm(), among_)}, {}};
+add_up allreduce_worker::merged(open_round& of, std::uint64_t number, const collective::merge& what) const {
+  add_up out{gradient_, part_of(number, what.first, what.last), {}};
   const bool weighs = has_owners() && what.terms.size() > 1;
   const facts own = of.machine.state().own;
   const auto facts_of = [&](ticket name) { return name == ticket{} ? own : of.known.at(name); };
@@ -333,22 +391,39 @@ add_up allreduce_worker::merged(open_round& of, const collective::merge& what) c
   return out;
 }
 
-void allreduce_worker::finish(const facts& sum, worker_effects& out) {
+/// Once the sum is there, and the steps are made that it may come late by: between two steps.
+void allreduce_worker::finish(worker_effects& out) {
+  if (!sum_ || late_ > 0)
+    return;
+  const facts sum = *std::exchange(sum_, {});
   const version made = next(*ver_);
   rounds_.erase(made.value);
   const ticket gradient = std::exchange(gradient_, {});
+  carried_.reset();
   if (sum.finite && sum.counted() > 0) {
     // Shares are of all samples; a mean is over those whose labels count.
     const bool shared = !has_owners();
+    const auto fragment = static_cast<std::uint32_t>(made.value % options_.fragments);
+    const segment_range part{fragment, fragment + 1, options_.fragments};
     out.emplace_back(take_step{{.epoch = plan_.epoch,
                                 .ver = made,
                                 .step = options_.steps > 1 ? options_.outer : step_rule{.lr_scale = plan_.lr_scale},
                                 .samples_before = course_.samples,
                                 .workers = ranks(),
                                 .position = course_.position},
-                               {gradient, shared ? round_samples() / sum.counted() : 1}});
+                               {gradient, shared ? samples_in_sum_ / sum.counted() : 1},
+                               part});
+    if (streams()) {
+      out.emplace_back(mix_common{part, options_.overlap > 0 ? options_.merge : 0});
+      carried_ = own_;
+    }
   } else {
     out.emplace_back(discard{gradient});
+  }
+  if (!carried_) {
+    from_common_ = true;
+    own_ = {};
+    summed_to_ = position_;
   }
   if (sum.finite)
     course_.samples += static_cast<std::uint64_t>(sum.samples);
@@ -356,7 +431,8 @@ void allreduce_worker::finish(const facts& sum, worker_effects& out) {
   ver_ = made;
   if (sum.saves || (at_its_limit() && course_.limit.saves_at(made)))
     save(out);
-  report(out, sum, compute_);
+  report(out, sum, std::exchange(compute_, 0));
+  open_ = false;
   begin(out);
 }
 
@@ -409,7 +485,9 @@ std::vector<worker_id> allreduce_worker::waiting_for() const {
 
 void allreduce_worker::check() const {
   TROUPE_ASSERT(!settled_ || (ver_ && plan_.has(self_)));
-  TROUPE_ASSERT(gradient_ == ticket{} || (settled_ && !computing_ && rounds_.contains(next(*ver_).value)));
+  TROUPE_ASSERT(gradient_ == ticket{} || (open_ && rounds_.contains(next(*ver_).value)));
+  TROUPE_ASSERT(gradient_ != ticket{} || (!sum_ && late_ == 0));
+  TROUPE_ASSERT(!open_ || (settled_ && (computing_ || (gradient_ != ticket{} && late_ == 0))));
   TROUPE_ASSERT(rounds_.size() <= 2 && (!in_vain_ || computing_));
   TROUPE_ASSERT(!computing_ || left_ > 0);
   TROUPE_ASSERT(standings_.empty() || standings_.begin()->first >= plan_.epoch);
@@ -421,12 +499,19 @@ protocol allreduce_protocol() {
   const auto steps =
       integer_parameter("steps", 1, 1, "H: local steps between sums; 1: gradients are summed, more: what the steps moved by");
   const outer_parameters outer;
+  const auto fragments = integer_parameter("fragments", 1, 1, "parts of the parameters, each summed once in `steps`, in turn");
+  const auto overlap = integer_parameter("overlap_steps", 0, 0, "local steps that are taken while a sum is made");
+  const auto merge = real_parameter("merge", 0.5, {.least = 0, .most = 1, .open_most = true},
+                                    "what its own parameters count for where such a sum comes, beside the new ones");
   const auto group = integer_parameter(
       "group", 0, 0, "workers that are summed first, of so many numbers in a row; 0: those of a node, 1: each for itself");
   const auto options_of = [=](const protocol_spec& spec) {
     return allreduce_worker::options{.which = collective::algorithm_named(algorithm.of(spec)),
                                      .steps = static_cast<std::uint32_t>(steps.of(spec)),
                                      .outer = outer.of(spec),
+                                     .fragments = static_cast<std::uint32_t>(fragments.of(spec)),
+                                     .overlap = static_cast<std::uint32_t>(overlap.of(spec)),
+                                     .merge = merge.of(spec),
                                      .group = static_cast<std::uint32_t>(group.of(spec))};
   };
   return {.name = "allreduce",
@@ -436,13 +521,9 @@ protocol allreduce_protocol() {
           .pays_when = "all are equally fast, and a shard's link is too slow for all of them",
           .decentralized = true,
           .resumable = true,
-          .parameters = {algorithm, group, steps, outer.outer, outer.lr, outer.momentum},
-          .validate =
-              [=](const protocol_spec& spec, std::uint32_t) {
-                const bool alone = steps.of(spec) == 1 && !outer.averages(spec);
-                return alone ? "outer is of local steps, and protocol.steps is 1; give more steps, or leave outer out"
-                             : outer.problem(spec);
-              },
+          .parameters = {algorithm, group, steps, outer.outer, outer.lr, outer.momentum, fragments, overlap, merge},
+          .validate = [=](const protocol_spec& spec,
+                          std::uint32_t) { return problem_of(options_of(spec), outer.averages(spec), outer.problem(spec)); },
           .reduces =
               [=](const protocol_spec& spec, std::uint32_t count, const std::vector<std::uint32_t>& blocks, std::uint64_t bytes) {
                 std::vector<worker_id> workers;
@@ -450,13 +531,16 @@ protocol allreduce_protocol() {
                   workers.push_back({i});
                 const auto among = topology_of(workers, static_cast<std::uint32_t>(group.of(spec)), blocks);
                 const auto by = collective::algorithm_named(algorithm.of(spec));
-                return sum_shape{by.value_or(collective::algorithm_for(among.parties(), bytes)), among};
+                const auto parts = static_cast<std::uint32_t>(fragments.of(spec));
+                return sum_shape{by.value_or(collective::algorithm_for(among.parties(), bytes / parts)), among, parts};
               },
           .asks_for_nodes = [=](const protocol_spec& spec) { return group.of(spec) == 0; },
           .steps_by = [=](const protocol_spec& spec) { return steps.of(spec) > 1 ? outer.of(spec) : step_rule{}; },
           .keeps =
               [=](const protocol_spec& spec) {
-                return footprint{.replica = steps.of(spec) > 1, .outer_momentum = steps.of(spec) > 1 && !outer.averages(spec)};
+                return footprint{.replica = steps.of(spec) > 1,
+                                 .replica_goes_on = fragments.of(spec) > 1 || overlap.of(spec) > 0,
+                                 .outer_momentum = steps.of(spec) > 1 && !outer.averages(spec)};
               },
           .make_rule = [](const protocol_spec&, std::uint64_t) { return std::make_unique<allreduce_rule>(); },
           .make_worker = [options_of](const protocol_spec& spec, member self,

@@ -20,6 +20,12 @@ namespace troupe::protocols {
 /// cut of a global batch, and what is summed is what they moved by. The common step is the outer optimizer's. Who leaves a round
 /// half done, because the plan is a new one, begins again from the version; the momentum of its own steps is what it has become.
 ///
+/// **Fragments** (Streaming DiLoCo: Douillard et al. 2025). The parameters are F fragments, and version v is made of fragment
+/// v mod F alone, H / F local steps after the one before: each fragment is summed once in H steps. **Overlap.** What a fragment
+/// has moved by is summed while the next steps are taken. The version is made so many steps later, to the step, at everyone: it
+/// comes earlier or later by no clock. There the worker's own fragment becomes a mean of itself and of the version's. So workers'
+/// own parameters are never all alike; a new plan, or a version that was not finite, makes them the version again.
+///
 /// **Where workers stop.** Each has the coordinator's newest `hold_order` and stops by itself at the version that it names. So
 /// all are at that one when the lead has heard of it from all.
 ///
@@ -41,9 +47,12 @@ public:
   struct options {
     /// None: by the table, which goes by the number of workers and the bytes of a set of parameters.
     std::optional<collective::algorithm> which{};
-    std::uint32_t steps = 1; ///< H
-    step_rule outer{};       ///< what is done with the mean of H > 1 steps
-    std::uint32_t group = 0; ///< workers of so many numbers in a row sum first; 0: those of a node
+    std::uint32_t steps = 1;     ///< H
+    step_rule outer{};           ///< what is done with the mean of H > 1 steps
+    std::uint32_t fragments = 1; ///< F, divides H
+    std::uint32_t overlap = 0;   ///< steps between what is summed and the version; below H / F
+    double merge = 0.5;          ///< what its own fragment counts for in that mean, if there are such steps; else nothing
+    std::uint32_t group = 0;     ///< workers of so many numbers in a row sum first; 0: those of a node
   };
   allreduce_worker(member self, options how) : self_(self), options_(how) {}
 
@@ -54,7 +63,8 @@ public:
   worker_effects on(const fetch_order& msg) override; ///< the first of the plan answers
   worker_effects on(const hold_order& msg) override;
   worker_effects on(const checkpoint_order& msg) override;
-  void goes_on(const worker_memory& from) override { course_.samples = from.samples; }
+  void goes_on(const worker_memory& from) override;
+  kept_replica kept() const override;
   void model_is(std::uint64_t bytes) override { bytes_ = bytes; }
   void nodes_are(const std::vector<std::uint32_t>& blocks) override { blocks_ = blocks; }
   std::vector<worker_id> waiting_for() const override;
@@ -72,11 +82,17 @@ private:
   };
 
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(plan_.workers.size()); }
-  collective::algorithm algorithm() const { return options_.which.value_or(collective::algorithm_for(among_.parties(), bytes_)); }
+  collective::algorithm algorithm() const {
+    return options_.which.value_or(collective::algorithm_for(among_.parties(), bytes_ / options_.fragments));
+  }
+  /// Whether a worker's own parameters go on from where they are when a version is made.
+  bool streams() const { return options_.fragments > 1 || options_.overlap > 0; }
+  std::uint32_t steps_to_a_sum() const { return options_.steps / options_.fragments; }
+  /// Into how many segments each sum is cut, and where those of this version are in the whole.
+  std::uint32_t cuts() const { return collective::segments(algorithm(), among_); }
+  segment_range part_of(std::uint64_t ver, std::uint32_t first, std::uint32_t last) const;
   /// Whether each segment is summed by one rank from the terms themselves: it can weigh them as a shard does.
   bool has_owners() const { return algorithm() == collective::algorithm::direct && among_.groups.empty(); }
-  /// Of all workers. Once this worker's part of the round is there.
-  double round_samples() const { return static_cast<double>(position_ - course_.position); }
   bool at_its_limit() const;
   void abandon(worker_effects& out);
   void say_standing(worker_effects& out);
@@ -89,8 +105,9 @@ private:
   void on_chunk(const peer_message& msg, worker_effects& out);
   void on_state(const peer_message& msg, worker_effects& out);
   void reduce(collective::reduction_effects effects, std::uint64_t round, worker_effects& out);
-  add_up merged(open_round& of, const collective::merge& what) const;
-  void finish(const collective::facts& sum, worker_effects& out);
+  add_up merged(open_round& of, std::uint64_t number, const collective::merge& what) const;
+  void measured(const computed& msg, worker_effects& out);
+  void finish(worker_effects& out);
   open_round& round(std::uint64_t number);
 
   member self_;
@@ -109,11 +126,20 @@ private:
   bool settled_ = false;
   std::uint64_t steps_ = 0;
   bool computing_ = false, in_vain_ = false;   ///< in vain: for a round of an older plan
-  std::uint32_t left_ = 0;                     ///< of the open round: steps to make
-  std::uint64_t position_ = 0;                 ///< likewise, in the data: of the next of them
-  collective::facts own_;                      ///< of those that it has made
-  nanoseconds compute_ = 0;                    ///< how long they took
-  ticket gradient_;                            ///< of the open round: what is in place
+  bool open_ = false;                          ///< a round: some step past the newest version has begun
+  bool from_common_ = true;                    ///< the next step is taken from the newest version
+  bool anew_ = true;                           ///< the next round is the first of its plan
+  std::uint32_t left_ = 0;                     ///< steps until the next is to be summed
+  std::uint64_t position_ = 0;                 ///< in the data: of the next step
+  std::uint64_t summed_to_ = 0;                ///< likewise, where the steps begin that the next sum is of
+  collective::facts own_;                      ///< of those of them that it has made
+  nanoseconds compute_ = 0;                    ///< how long the steps since the newest version took
+  ticket gradient_;                            ///< of the sum that is being made: what is in place
+  double samples_in_sum_ = 0;                  ///< of it, of all workers
+  std::uint32_t late_ = 0;                     ///< steps to make before it makes a version
+  std::optional<collective::facts> sum_;       ///< it is there
+  std::optional<collective::facts> carried_;   ///< of steps that the newest version left in the worker's own parameters
+  bool resumes_ = false;                       ///< those are there from a checkpoint, with what `own_` says
   std::map<std::uint64_t, open_round> rounds_; ///< the open one and, of who is ahead, the next
   std::optional<version> asked_;               ///< by an evaluator that has no answer yet
   std::optional<version> to_save_;             ///< the first version from this one on

@@ -107,7 +107,7 @@ struct local_step {
   double momentum = -1;
   /// Where workers have the parameters in common: before this step, a worker's own ones become the newest version.
   bool from_common = false;
-  /// Likewise: `computed` brings what the own ones have moved by since then, this step included: w of the version - own w.
+  /// Likewise: `computed` brings the newest version minus what the own ones are after this step.
   bool measures = false;
   friend bool operator==(const local_step&, const local_step&) = default;
 };
@@ -160,11 +160,20 @@ struct add_up {
   friend bool operator==(const add_up&, const add_up&) = default;
 };
 /// Make `round.ver` of the worker's parameters, as `round.step` says, at the sum of a round times its weight. If that is the
-/// job's optimizer, and the job clips, the sum is clipped. Its tensor may be freed afterwards.
+/// job's optimizer, and the job clips, the sum is clipped. Its tensor may be freed afterwards. Outside of `part` the version is
+/// the one before.
 struct take_step {
   close round{};
   term sum{};
+  segment_range part{};
   friend bool operator==(const take_step&, const take_step&) = default;
+};
+/// Where workers have parameters in common and take local steps besides: in `part`, a worker's own parameters w become
+/// `own` w + (1 - `own`) x, with x the newest version. Between two local steps.
+struct mix_common {
+  segment_range part{};
+  double own = 0;
+  friend bool operator==(const mix_common&, const mix_common&) = default;
 };
 /// The worker's own parameters and its optimizer's state become those of a peer's state, of this version. It may be freed
 /// afterwards.
@@ -188,7 +197,7 @@ struct refuse {
   friend bool operator==(const refuse&, const refuse&) = default;
 };
 using worker_effect = std::variant<compute, local_step, adopt, mix, dual, discard, send_push, send_peer, add_up, take_step,
-                                   take_state, save_replica, refuse>;
+                                   mix_common, take_state, save_replica, refuse>;
 using worker_effects = std::vector<worker_effect>;
 
 // -- rule

@@ -11,6 +11,7 @@ namespace troupe::protocols {
 
 footprint footprint::combined_with(const footprint& other) const {
   return {.replica = replica || other.replica,
+          .replica_goes_on = replica_goes_on || other.replica_goes_on,
           .pushed_replica = pushed_replica || other.pushed_replica,
           .velocity = velocity || other.velocity,
           .dual = dual || other.dual,

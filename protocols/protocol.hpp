@@ -20,13 +20,14 @@ namespace troupe::protocols {
 
 /// What a protocol makes its roles keep besides the parameters and a gradient.
 struct footprint {
-  bool replica = false;        ///< workers: their own parameters, with their own optimizer
-  bool pushed_replica = false; ///< workers: the replica as it was pushed
-  bool velocity = false;       ///< workers: a momentum of the protocol, instead of the optimizer's state
-  bool dual = false;           ///< workers: a dual variable
-  bool backups = false;        ///< shards: each worker's current version
-  bool outer_momentum = false; ///< shards: the state of the step on the workers' mean
-  std::uint32_t parts = 1;     ///< workers: parts of a batch that each computes; if several, their sum is kept too
+  bool replica = false;         ///< workers: their own parameters, with their own optimizer
+  bool replica_goes_on = false; ///< workers: a version changes these in part, so that no two workers have the same
+  bool pushed_replica = false;  ///< workers: the replica as it was pushed
+  bool velocity = false;        ///< workers: a momentum of the protocol, instead of the optimizer's state
+  bool dual = false;            ///< workers: a dual variable
+  bool backups = false;         ///< shards: each worker's current version
+  bool outer_momentum = false;  ///< shards: the state of the step on the workers' mean
+  std::uint32_t parts = 1;      ///< workers: parts of a batch that each computes; if several, their sum is kept too
 
   /// What either of them keeps.
   footprint combined_with(const footprint& other) const;
@@ -36,6 +37,7 @@ struct footprint {
 struct sum_shape {
   collective::algorithm by{};
   collective::topology among{1};
+  std::uint32_t fragments = 1; ///< the parameters are so many, as even as it goes, and each sum is of the next
 };
 
 /// One protocol. Only its own file knows its name; other code asks for its traits here.

@@ -2,6 +2,7 @@
 // The interface of a worker's half of a protocol.
 #pragma once
 
+#include "protocols/collective/facts.hpp"
 #include "protocols/effect.hpp"
 
 namespace troupe::protocols {
@@ -13,12 +14,14 @@ struct worker_memory {
   // With a replica, as `kept` said then:
   double weight = 0;
   std::uint64_t position = 0;
+  collective::facts open{};
 };
 /// What a worker adds to a checkpoint where no two have the same parameters.
 struct kept_replica {
   std::vector<term> sum{}; ///< its parameters; none: it has none that are of use
   double weight = 0;       ///< of these in the mean over all workers
   std::uint64_t position = 0;
+  collective::facts open{}; ///< of local steps that are part of them, and of no version yet
 };
 
 /// Parameters in, effects out. Never throws on input.

@@ -81,7 +81,11 @@ saved_state first_parameters::of_worker(std::uint32_t worker, const std::functio
   saved_state out{.ver = ver(),
                   .optimizer_steps = static_cast<std::int64_t>(file.number("optimizer.steps")),
                   .weight = std::bit_cast<double>(file.number(weight_name)),
-                  .position = file.number(position_name)};
+                  .position = file.number(position_name),
+                  .open = {.samples = static_cast<std::int64_t>(file.number(open_samples_name)),
+                           .loss = std::bit_cast<double>(file.number(open_loss_name)),
+                           .finite = file.number(open_not_finite_name) == 0,
+                           .ignored = std::bit_cast<double>(file.number(open_ignored_name))}};
   for (const std::string& name : file.blocks()) {
     auto values = allocate(bytes_of(layout_.floats()));
     file.read(name, file.head().range, values.as<float>());

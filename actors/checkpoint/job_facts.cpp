@@ -114,7 +114,7 @@ bool workers_keep_state(const job& job, const protocols::protocol& with) {
   const bool momentum = job.optimizer.name == "adamw" || job.optimizer.momentum != 0;
   const bool codes = job.codec.encodes_pushes() && (job.codec.error_feedback || job.codec.corrects_momentum());
   const auto kept = with.keeps ? with.keeps(job.protocol) : protocols::footprint{};
-  return codes || kept.dual || with.replicas_differ() || (momentum && kept.replica);
+  return codes || kept.dual || kept.replica_goes_on || with.replicas_differ() || (momentum && kept.replica);
 }
 
 bool workers_write(const job& job, const protocols::protocol& with) {

@@ -23,6 +23,11 @@ inline constexpr const char* dual_name = "dual";
 /// in the data.
 inline constexpr const char* weight_name = "weight.float64";
 inline constexpr const char* position_name = "position";
+/// There, where a version is made while local steps go on: what is known of those that are in no version yet.
+inline constexpr const char* open_samples_name = "open.samples";
+inline constexpr const char* open_loss_name = "open.loss.float64";
+inline constexpr const char* open_ignored_name = "open.ignored.float64";
+inline constexpr const char* open_not_finite_name = "open.not_finite";
 /// In a shard's; where only workers have parameters, their mean.
 inline constexpr const char* parameters_name = "parameters";
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/backend.hpp"
+#include "protocols/collective/facts.hpp"
 #include "protocols/ids.hpp"
 
 namespace troupe::actors {
@@ -24,6 +25,7 @@ struct saved_state {
   /// Of a worker with parameters of its own: the weight of these, and its place in the data.
   double weight = 0;
   std::uint64_t position = 0;
+  protocols::collective::facts open{}; ///< likewise: of its steps that are in no version yet
   /// Of a shard whose parameters travel by codes: what its workers had of them, and of which version that is.
   kernels::buffer image{};
   protocols::version image_ver{};

@@ -14,6 +14,7 @@
 #include "actors/roles/device.hpp"
 #include "actors/roles/worker/replica.hpp"
 #include "kernels/backend.hpp"
+#include "protocols/collective/facts.hpp"
 #include "tensor/data/batch_loader.hpp"
 #include "tensor/data/partition.hpp"
 
@@ -49,6 +50,7 @@ struct step_request {
 
 struct mix_request {
   std::vector<replica_term> terms;
+  flat_range where{}; ///< only there; empty: everywhere
 };
 
 struct dual_request {
@@ -70,9 +72,10 @@ struct sum_result {
 struct keep_request {
   protocols::version ver;
   named_buffers of_worker;
-  std::vector<replica_term> replica; ///< its parameters are this sum; none: it has none that are of use, or keeps none
-  double weight = 0;                 ///< of the replica, see saved_state
-  std::uint64_t position = 0;        ///< likewise
+  std::vector<replica_term> replica;   ///< its parameters are this sum; none: it has none that are of use, or keeps none
+  double weight = 0;                   ///< of the replica, see saved_state
+  std::uint64_t position = 0;          ///< likewise
+  protocols::collective::facts open{}; ///< likewise
 };
 
 /// Compute actor to worker, during backward: this parameter's gradient is complete.

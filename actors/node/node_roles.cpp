@@ -259,8 +259,11 @@ void resume(worker_setup& worker, compute_setup& computes, const first_parameter
   const saved_state& kept = computes.start;
   const auto* replica = kept.find(replica_name);
   const bool is_of_use = replica != nullptr && kernels::every_finite(replica->span<const float>()) && std::isfinite(kept.weight);
-  worker.machine->goes_on(
-      {.samples = from.lead().samples_applied, .has_replica = is_of_use, .weight = kept.weight, .position = kept.position});
+  worker.machine->goes_on({.samples = from.lead().samples_applied,
+                           .has_replica = is_of_use,
+                           .weight = kept.weight,
+                           .position = kept.position,
+                           .open = kept.open});
 }
 
 /// How a worker writes what all have alike.

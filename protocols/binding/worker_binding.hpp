@@ -45,7 +45,8 @@ namespace troupe::protocols {
 ///   void send(const send_peer&);                                anything but a chunk
 ///   void send_chunk(const send_peer&, const tensor& of);        some segments
 ///   tensor add_up(const tensor& to, const segment_range&, const operands<tensor>&);  what `to` is then; `own`: what is in place
-///   void take_step(const close&, const tensor& sum, double weight);
+///   void take_step(const close&, const tensor& sum, double weight, const segment_range&);
+///   void mix_common(const segment_range&, double own);          own parameters there = own times own + the rest times the newest
 ///   void take_state(version, const tensor&);                    as `join` had it from a peer
 ///   void refused(const std::string& why);                       what a peer has sent
 ///   void broken(const std::string&);                            the machine has named what is not there
@@ -235,10 +236,11 @@ private:
   }
   void perform(const take_step& effect) {
     if (const auto sum = store_.take(effect.sum.tensor))
-      world_.take_step(effect.round, *sum, effect.sum.weight);
+      world_.take_step(effect.round, *sum, effect.sum.weight, effect.part);
     else
       world_.broken("a worker takes a step at a ticket that it does not have");
   }
+  void perform(const mix_common& effect) { world_.mix_common(effect.part, effect.own); }
   void perform(const take_state& effect) {
     if (const auto state = store_.take(effect.from))
       world_.take_state(effect.ver, *state);

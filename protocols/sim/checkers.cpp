@@ -254,6 +254,8 @@ void replicas_are_one::stepping(member who, const close& round, std::span<const 
   double whole = 0;
   for (const auto& [key, weight] : made) {
     whole += weight;
+    if (carries_on_ && key.sample < round.position)
+      continue;
     if (key.sample != next++)
       return wrong(fmt::format("version {}: sample {} follows sample {}", round.ver.value, key.sample, next - 2));
     if (!under.has(key.worker))
@@ -273,7 +275,7 @@ void replicas_are_one::stepping(member who, const close& round, std::span<const 
     for (const member& other : known.holders)
       if (under.has(other))
         wrong(fmt::format("version {} is made again, and worker {} has it", round.ver.value, text_of(other)));
-    known = {.epoch = round.epoch, .sum = made};
+    known = {.epoch = round.epoch, .sum = made, .begin = round.position, .end = next};
   } else if (known.epoch > round.epoch) {
     wrong(fmt::format("worker {} makes version {} of an older plan", text_of(who), round.ver.value));
   } else if (known.sum != made) {
@@ -296,9 +298,9 @@ void replicas_are_one::finished(const aftermath&) {
   std::uint64_t next = 0;
   for (const auto& [ver, made] : versions_)
     if (!made.sum.empty()) {
-      if (made.sum.begin()->first.sample < next)
-        wrong(fmt::format("version {}: sample {} is used a second time", ver.value, made.sum.begin()->first.sample));
-      next = made.sum.rbegin()->first.sample + 1;
+      if (made.begin < next)
+        wrong(fmt::format("version {}: sample {} is used a second time", ver.value, made.begin));
+      next = made.end;
     }
 }
 

@@ -93,6 +93,8 @@ private:
 /// worker that has it. It is made again only if whoever had it is dead. Needs tally numerics.
 class replicas_are_one final : public checker {
 public:
+  /// `carries_on`: workers' own parameters go on past a version, which may be of samples of earlier rounds, too.
+  explicit replicas_are_one(bool carries_on) : carries_on_(carries_on) {}
   void heard(nanoseconds at, endpoint from, endpoint to, const message& msg) override;
   void stepping(member who, const close& round, std::span<const operand> sum) override;
   void has(member who, version ver, std::uint64_t fingerprint) override;
@@ -104,7 +106,9 @@ private:
     std::uint64_t fingerprint = 0;
     std::set<member> holders{}; ///< who has had it
     tally sum{};
+    std::uint64_t begin = 0, end = 0; ///< the samples of its own round
   };
+  bool carries_on_;
   std::map<plan_epoch, plan> plans_;
   std::map<version, one_version> versions_;
   std::map<member, version> newest_;

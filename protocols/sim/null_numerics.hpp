@@ -11,7 +11,7 @@ public:
   std::unique_ptr<worker_numerics> make_worker(member) override { return std::make_unique<nobody>(); }
   std::unique_ptr<shard_numerics> make_shard(std::uint32_t, std::uint32_t) override { return std::make_unique<nothing>(); }
   tensor slice(const tensor&, std::uint32_t, std::uint32_t) override { return {}; }
-  tensor join(std::span<const tensor>) override { return {}; }
+  tensor join(std::span<const tensor>, std::uint32_t, std::uint32_t) override { return {}; }
   tensor sum(std::span<const operand>) override { return {}; }
   evaluation evaluate(const tensor&) override { return {}; }
 
@@ -30,6 +30,7 @@ private:
   public:
     tensor parameters() const override { return {}; }
     void step(std::span<const operand>, const close&, const tensor&) override {}
+    std::unique_ptr<shard_numerics> clone() const override { return std::make_unique<nothing>(); }
   };
 };
 

@@ -119,9 +119,9 @@ public:
   virtual std::unique_ptr<worker_numerics> make_worker(member self) = 0;
   /// Shard `index` of `shards`, at the job's initial parameters.
   virtual std::unique_ptr<shard_numerics> make_shard(std::uint32_t index, std::uint32_t shards) = 0;
-  /// A shard's range of a whole tensor; the whole from the ranges of all shards, in their order.
+  /// A shard's range of a whole tensor; the range of one of so many shards, by itself the whole, from its ranges in their order.
   virtual tensor slice(const tensor& whole, std::uint32_t index, std::uint32_t shards) = 0;
-  virtual tensor join(std::span<const tensor> ranges) = 0;
+  virtual tensor join(std::span<const tensor> ranges, std::uint32_t index = 0, std::uint32_t shards = 1) = 0;
   /// Sum of terms at an aggregator: whole tensors.
   virtual tensor sum(std::span<const operand> terms) = 0;
   virtual evaluation evaluate(const tensor& whole) = 0;

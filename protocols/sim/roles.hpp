@@ -75,7 +75,8 @@ struct cluster::worker_role {
   void send(const send_peer& order);
   void send_chunk(const send_peer& order, const tensor& of);
   tensor add_up(const tensor& to, const segment_range& part, const operands<tensor>& sum);
-  void take_step(const close& round, const tensor& sum, double weight);
+  void take_step(const close& round, const tensor& sum, double weight, const segment_range& part);
+  void mix_common(const segment_range& part, double own);
   void take_state(version ver, const tensor& from);
   void refused(const std::string& why);
   void broken(const std::string& text) const;
@@ -89,7 +90,8 @@ struct cluster::worker_role {
   std::set<holder_id> without{};    ///< these aggregators
   std::unique_ptr<worker_binding<worker_role>> bound{};
   std::unique_ptr<worker_numerics> maths{};
-  std::unique_ptr<shard_numerics> replica{}; ///< where all workers take the same steps: as a single shard would
+  /// Where all workers take the same steps: fragments of the parameters, each as a shard of so many would step.
+  std::vector<std::unique_ptr<shard_numerics>> replica{};
   incoming_parameters incoming{};
   tensor anchor{};
   std::uint64_t computation = 0; ///< generation of the one under way
@@ -97,7 +99,7 @@ struct cluster::worker_role {
   computed outcome{};            ///< of it
   std::optional<tensor> gradient{};
   std::optional<std::pair<batch, local_step_rule>> own_step{};
-  bool measures = false;       ///< its end brings what the worker's own parameters have moved by
+  bool measures = false;       ///< its end brings how far the worker's own parameters are from the newest version
   std::uint64_t steps = 0;     ///< computed so far, over all lives: what measured times are drawn by
   nanoseconds idle_since = -1; ///< it has computed, and waits for what is next
   nanoseconds paused_until = 0;
@@ -114,6 +116,8 @@ private:
   void send_to(holder_id target, const push_envelope& whole);
   nanoseconds time_of(const batch& of);
   void outcome_is(computed& done, const sim::gradient& found) const;
+  tensor common() const; ///< the newest version, where all workers take the same steps
+  std::uint64_t fingerprint() const;
 };
 
 /// The World of a holder's binding (holder_binding.hpp).

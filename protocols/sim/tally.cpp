@@ -116,7 +116,7 @@ tensor tally_numerics::slice(const tensor& whole, std::uint32_t, std::uint32_t) 
   return whole;
 }
 
-tensor tally_numerics::join(std::span<const tensor> ranges) {
+tensor tally_numerics::join(std::span<const tensor> ranges, std::uint32_t, std::uint32_t) {
   return ranges.empty() ? tensor{} : ranges.front();
 }
 

@@ -32,7 +32,7 @@ public:
   std::unique_ptr<worker_numerics> make_worker(member self) override;
   std::unique_ptr<shard_numerics> make_shard(std::uint32_t index, std::uint32_t shards) override;
   tensor slice(const tensor& whole, std::uint32_t index, std::uint32_t shards) override;
-  tensor join(std::span<const tensor> ranges) override;
+  tensor join(std::span<const tensor> ranges, std::uint32_t index, std::uint32_t shards) override;
   tensor sum(std::span<const operand> terms) override;
   evaluation evaluate(const tensor&) override { return {}; }
 };

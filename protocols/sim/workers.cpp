@@ -23,9 +23,15 @@ struct cut_tensor final : tensor_data {
 };
 /// What a worker has, on its way to another.
 struct copied_replica final : tensor_data {
-  explicit copied_replica(std::unique_ptr<shard_numerics> of) : replica(std::move(of)) {}
-  std::unique_ptr<shard_numerics> replica;
+  explicit copied_replica(std::vector<std::unique_ptr<shard_numerics>> of) : replica(std::move(of)) {}
+  std::vector<std::unique_ptr<shard_numerics>> replica;
 };
+std::vector<std::unique_ptr<shard_numerics>> copy_of(const std::vector<std::unique_ptr<shard_numerics>>& replica) {
+  std::vector<std::unique_ptr<shard_numerics>> out;
+  for (const auto& fragment : replica)
+    out.push_back(fragment->clone());
+  return out;
+}
 
 std::int64_t samples_in(const batch& of) {
   std::int64_t out = 0;
@@ -60,7 +66,12 @@ void cluster::worker_role::begin_life(incarnation life) {
   machine->nodes_are(in.options_.blocks);
   bound = std::make_unique<worker_binding<worker_role>>(*this, std::move(machine), self, in.protocol_.decentralized);
   maths = in.maths_.make_worker(self);
-  replica = in.protocol_.reduces ? in.maths_.make_shard(0, 1) : nullptr;
+  replica.clear();
+  if (const auto& job = in.options_; in.protocol_.reduces) {
+    const std::uint32_t fragments = in.protocol_.reduces(job.protocol, job.job.workers, job.blocks, job.model_bytes).fragments;
+    for (std::uint32_t i = 0; i < fragments; ++i)
+      replica.push_back(in.maths_.make_shard(i, fragments));
+  }
   incoming.clear();
   pushed.clear();
   budget = in.options_.budget;
@@ -129,20 +140,18 @@ void cluster::worker_role::begin(const compute& order, const plan& current, cons
   computed done{.step = of.step, .samples = samples_in(of)};
   own_step.reset();
   gradient.reset();
-  if (own != nullptr && own->from_common) {
-    anchor = replica->parameters();
-    maths->mix(operands<tensor>{{.tensor = anchor}});
-  }
+  if (own != nullptr && own->from_common)
+    maths->mix(operands<tensor>{{.tensor = common()}});
   measures = own != nullptr && own->measures;
-  if (replica && own == nullptr && done.samples == 0) // its term of a sum
-    gradient = in.maths_.sum(operands<tensor>{{.tensor = replica->parameters(), .weight = 0}});
+  if (!replica.empty() && own == nullptr && done.samples == 0) // its term of a sum
+    gradient = in.maths_.sum(operands<tensor>{{.tensor = common(), .weight = 0}});
   if (done.samples > 0) {
     done.compute = time_of(of);
     if (own != nullptr) {
       own_step.emplace(of, local_step_rule{own->proximal, own->dual, own->momentum});
     } else {
       maths->forget_momentum();
-      const sim::gradient found = maths->gradient_at(replica ? replica->parameters() : anchor, of);
+      const sim::gradient found = maths->gradient_at(replica.empty() ? anchor : common(), of);
       outcome_is(done, found);
       gradient = found.value;
     }
@@ -161,7 +170,7 @@ void cluster::worker_role::end_step(computed& done) {
   if (const auto own = std::exchange(own_step, std::nullopt))
     outcome_is(done, maths->local_step(own->first, own->second));
   if (std::exchange(measures, false))
-    gradient = maths->sum(operands<tensor>{{.tensor = anchor}, {.from = operand::source::own, .weight = -1}});
+    gradient = maths->sum(operands<tensor>{{.tensor = common()}, {.from = operand::source::own, .weight = -1}});
 }
 
 void cluster::worker_role::outcome_is(computed& done, const sim::gradient& found) const {
@@ -248,9 +257,9 @@ void cluster::worker_role::send(const send_peer& order) {
   peer_envelope out{order.message, {}};
   const bool whole = out.head.is != kind::standing && out.head.weight > 0;
   if (out.head.is == kind::state)
-    out.data = std::make_shared<const copied_replica>(replica->clone());
+    out.data = std::make_shared<const copied_replica>(copy_of(replica));
   else if (whole)
-    out.data = replica ? replica->parameters() : maths->sum(operands<tensor>{{.from = operand::source::own}});
+    out.data = replica.empty() ? maths->sum(operands<tensor>{{.from = operand::source::own}}) : common();
   const std::uint64_t bytes = whole ? in.options_.model_bytes : 0;
   if (order.to == evaluator)
     in.send(here, the_evaluator, std::move(out));
@@ -283,24 +292,50 @@ tensor cluster::worker_role::add_up(const tensor& to, const segment_range& part,
   return pieces.size() == 1 ? pieces.front() : std::make_shared<const cut_tensor>(std::move(pieces));
 }
 
-void cluster::worker_role::take_step(const close& round, const tensor& sum, double weight) {
+void cluster::worker_role::take_step(const close& round, const tensor& sum, double weight, const segment_range& part) {
   close how = round;
-  const tensor whole = in.maths_.join(in.pieces_of(sum, 0));
+  const std::vector<tensor> pieces = in.pieces_of(sum, part.of);
+  const auto first = pieces.begin() + static_cast<std::ptrdiff_t>(pieces.size() / part.of * part.first);
+  const auto last = pieces.begin() + static_cast<std::ptrdiff_t>(pieces.size() / part.of * part.last);
+  shard_numerics& fragment = *replica.at(part.first);
+  const tensor here = in.maths_.join(std::vector(first, last), part.first, part.of);
   if (in.options_.clips && how.step.method == step_rule::kind::optimizer)
-    how.step.squares = replica->squares_of(whole);
-  const operands<tensor> terms{{.tensor = whole, .weight = weight}};
+    how.step.squares = fragment.squares_of(here);
+  const operands<tensor> terms{{.tensor = here, .weight = weight}};
   for (listener* each : in.listeners_)
     each->stepping(self, how, terms);
-  replica->step(terms, how, {});
+  fragment.step(terms, how, {});
   for (listener* each : in.listeners_)
-    each->has(self, how.ver, replica->fingerprint());
+    each->has(self, how.ver, fingerprint());
+}
+
+void cluster::worker_role::mix_common(const segment_range& part, double own) {
+  std::vector<tensor> pieces = in.pieces_of(maths->sum(operands<tensor>{{.from = operand::source::own}}), part.of);
+  operands<tensor> terms{{.tensor = replica.at(part.first)->parameters(), .weight = 1 - own}};
+  if (own != 0)
+    terms.push_back({.tensor = pieces[part.first], .weight = own});
+  pieces[part.first] = in.maths_.sum(terms);
+  maths->mix(operands<tensor>{{.tensor = in.maths_.join(pieces)}});
 }
 
 void cluster::worker_role::take_state(version ver, const tensor& from) {
-  if (auto copy = static_cast<const copied_replica&>(*from).replica->clone())
-    replica = std::move(copy);
+  replica = copy_of(static_cast<const copied_replica&>(*from).replica);
   for (listener* each : in.listeners_)
-    each->has(self, ver, replica->fingerprint());
+    each->has(self, ver, fingerprint());
+}
+
+tensor cluster::worker_role::common() const {
+  std::vector<tensor> ranges;
+  for (const auto& fragment : replica)
+    ranges.push_back(fragment->parameters());
+  return in.maths_.join(ranges);
+}
+
+std::uint64_t cluster::worker_role::fingerprint() const {
+  std::uint64_t out = 0;
+  for (const auto& fragment : replica)
+    out = out * 31 + fragment->fingerprint();
+  return out;
 }
 
 void cluster::worker_role::refused(const std::string& why) {

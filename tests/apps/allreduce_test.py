@@ -176,6 +176,41 @@ class LocalSteps(AllreduceTest):
                                     like=("--set", "protocol.name=local", *self.STEPS, *one_epoch))
 
 
+class Fragments(AllreduceTest):
+    LATE = ("--set", "protocol.name=allreduce", "--set", "protocol.group=1", "--set", "protocol.steps=4", "--set", "protocol.fragments=2",
+            "--set", "protocol.outer=nesterov", "--set", "protocol.overlap_steps=1")
+
+    def test_one_digest_however_late_a_sum_is(self):
+        for algorithm in some("direct", "ring"):
+            with self.subTest(algorithm):
+                digests = set()
+                for nodes, more in ((1, []), (3, []), (3, ["--set", "inject.step_ms=3"]), (5, ["--set", "inject.link.latency_ms=2"])):
+                    made = self.run_job("--nodes", str(nodes), *self.LATE, "--set", f"protocol.algorithm={algorithm}", *more)
+                    digests.add(made["weights_digest"])
+                self.assertEqual(len(digests), 1)
+                self.assertLess(made["train_loss"], 1)
+                late = self.run_job("--nodes", "3", *self.LATE, "--set", f"protocol.algorithm={algorithm}", "--set", "protocol.merge=0.25")
+                self.assertNotIn(late["weights_digest"], digests)
+
+    def test_what_is_summed_meanwhile_is_hidden(self):
+        link = "--set", "inject.step_ms=10", "--set", "inject.link.latency_ms=8"
+        late = self.run_job("--nodes", "3", *self.LATE, *link)
+        plain = self.run_job("--nodes", "3", *self.LATE, "--set", "protocol.overlap_steps=0", *link)
+        self.assertGreater(late["overlap"], 0.5)
+        self.assertLess(plain["overlap"], 0.1)
+
+    def test_the_others_go_on_and_who_comes_back_is_given_everything(self):
+        for algorithm in some("ring"):
+            with self.subTest(algorithm):
+                self.pids = set()
+                run = self.reduce(algorithm, *self.LATE, "--set", "inject.step_ms=7")
+                self.kill(run, LAST)
+                self.wait_for_line(run, f"node {LAST} is back")
+                result, err = self.end_of(run)
+                self.assertEqual((result["steps"], result["restarts"]), (STEPS, 1), err)
+                self.assertLess(result["train_loss"], 0.5, err)
+
+
 class Silence(AllreduceTest):
     def test_nobody_waits_for_who_is_stopped_and_it_comes_back(self):
         for algorithm in some("direct", "halving"):

@@ -74,6 +74,8 @@ KINDS = {
     "allreduce adamw": [*ALLREDUCE, "--set", "protocol.group=1", *ADAMW],
     "allreduce by a ring, in groups": [*ALLREDUCE, "--set", "protocol.group=2", "--set", "protocol.algorithm=ring"],
     "allreduce of local steps": [*ALLREDUCE, "--set", "protocol.group=1", "--set", "protocol.steps=3", "--set", "protocol.outer=nesterov"],
+    "allreduce of fragments that come late": [*ALLREDUCE, "--set", "protocol.group=1", "--set", "protocol.steps=4", "--set", "protocol.fragments=2",
+                                              "--set", "protocol.overlap_steps=1", "--set", "protocol.outer=nesterov"],
     "admm": ["--set", "protocol.name=admm", "--set", "protocol.barrier=4", "--set", "protocol.steps=2"],
     "local sgd": ["--set", "protocol.name=local", "--set", "protocol.steps=3", "--set", "optimizer.momentum=0.0"],
     "local momentum": ["--set", "protocol.name=local", "--set", "protocol.steps=3", "--set", "protocol.sample_fraction=0.5"],

@@ -80,6 +80,8 @@ def drawn(seed):
         sets = [*protocol, *sets[1:-1]]
         faults = some(draw, draw.randrange(6, 12), ["kill", "kill", "stop", "stop", "brief stop"], CHILDREN, most_kills=4)
         sets += [f"protocol.group={draw.choice([1, 2, 2, 3])}"] * bool(algorithm)
+        late = [f"protocol.{each}" for each in ("steps=4", "fragments=2", "overlap_steps=1", "outer=nesterov")]
+        sets += late * (algorithm != "" and draw.random() < 0.4)
         return Schedule(seed, form, sets, faults, replays=False)
     if form == "shard":
         sets[-1:] = ["cluster.shards=4", "cluster.placement=colocated"]

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -61,10 +62,11 @@ struct seen final : sim::listener {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> sent; ///< of sums, from a worker to another
 };
 
-std::vector<double> trained(const sim::options& job, seen& what) {
+/// And how long that took.
+std::pair<std::vector<double>, nanoseconds> trained_for(const sim::options& job, seen& what, double noise = 0.5) {
   sim::quadratic maths{{.curvature = std::vector<double>(40, 0.5),
                         .minimum = std::vector<double>(40, 1.0),
-                        .noise = 0.5,
+                        .noise = noise,
                         .data_size = 100,
                         .lr = 0.1,
                         .momentum = 0.9}};
@@ -73,7 +75,11 @@ std::vector<double> trained(const sim::options& job, seen& what) {
   EXPECT_FALSE(out.failed) << out.reason;
   EXPECT_EQ(out.steps, 20U);
   const auto found = sim::elements_of(what.last);
-  return {found.begin(), found.end()};
+  return {{found.begin(), found.end()}, out.virtual_time};
+}
+
+std::vector<double> trained(const sim::options& job, seen& what, double noise = 0.5) {
+  return trained_for(job, what, noise).first;
 }
 
 TEST(AllreduceJobs, DirectMakesTheBitsOfSync) {
@@ -116,6 +122,82 @@ TEST(AllreduceJobs, WorkersOfAHostSendWhatOneWould) {
     job.protocol.parameters["group"] = std::int64_t{4};
     EXPECT_EQ(trained(job, grouped), found) << name << ": the same groups, by their workers' numbers";
   }
+}
+
+/// What Streaming DiLoCo makes of 40 numbers, by its formulas: where there is no noise, all workers are at the same point w. The
+/// worker's optimizer is SGD with momentum 0.9, the outer one is Nesterov's.
+std::vector<double> streamed(int steps, int fragments, int overlap, double merge, int versions) {
+  const int apart = steps / fragments;
+  const std::size_t size = 40;
+  std::vector<double> w(size), x(size), velocity(size), outer(size), moved(size);
+  for (int step = 1, made = 0; made < versions; ++step) {
+    for (std::size_t k = 0; k < size; ++k) {
+      velocity[k] = 0.9 * velocity[k] + 0.5 * (w[k] - 1);
+      w[k] -= 0.1 * velocity[k];
+    }
+    if (step % apart == 0)
+      for (std::size_t k = 0; k < size; ++k)
+        moved[k] = x[k] - w[k];
+    if (step < apart || (step - overlap) % apart != 0)
+      continue;
+    const auto fragment = static_cast<std::size_t>(++made % fragments), parts = static_cast<std::size_t>(fragments);
+    for (std::size_t k = size * fragment / parts; k < size * (fragment + 1) / parts; ++k) {
+      outer[k] = 0.8 * outer[k] + moved[k];
+      x[k] -= 0.5 * (moved[k] + 0.8 * outer[k]);
+      w[k] = overlap > 0 ? merge * w[k] + (1 - merge) * x[k] : x[k];
+    }
+  }
+  return x;
+}
+
+TEST(AllreduceJobs, FragmentsAndLateSumsAreThoseOfStreamingDiloco) {
+  for (const auto& [steps, fragments, overlap, merge] :
+       {std::tuple{4, 1, 0, 0.5}, {4, 4, 0, 0.5}, {4, 1, 3, 0.5}, {6, 3, 1, 0.25}, {12, 3, 2, 0.0}, {20, 4, 2, 0.5}})
+    for (const std::string name : {"direct", "ring", "tree"})
+      for (const std::uint32_t workers : {1U, 3U}) {
+        auto job = job_of("allreduce", workers, name);
+        job.job.data_size = 90; // every batch is whole
+        job.protocol.parameters["steps"] = std::int64_t{steps};
+        job.protocol.parameters["fragments"] = std::int64_t{fragments};
+        job.protocol.parameters["overlap_steps"] = std::int64_t{overlap};
+        job.protocol.parameters["merge"] = merge;
+        job.protocol.parameters["outer"] = std::string{"nesterov"};
+        job.protocol.parameters["outer_lr"] = 0.5;
+        job.protocol.parameters["outer_momentum"] = 0.8;
+        seen what;
+        const auto found = trained(job, what, 0), expected = streamed(steps, fragments, overlap, merge, 20);
+        ASSERT_EQ(found.size(), expected.size());
+        for (std::size_t k = 0; k < found.size(); ++k)
+          ASSERT_NEAR(found[k], expected[k], 1e-9)
+              << name << ", " << steps << " steps, " << fragments << " fragments, " << overlap;
+      }
+}
+
+TEST(AllreduceJobs, AVersionOfAFragmentSendsThatFragment) {
+  seen whole, parts;
+  auto job = job_of("allreduce", 4, "ring");
+  job.protocol.parameters["steps"] = std::int64_t{4};
+  trained(job, whole);
+  job.protocol.parameters["fragments"] = std::int64_t{4};
+  trained(job, parts);
+  for (const auto& [way, bytes] : whole.sent)
+    EXPECT_EQ(bytes, 4 * parts.sent[way]);
+}
+
+/// Steps of 10 ms and a sum that takes about 30 ms: only the first way stands still for it.
+TEST(AllreduceJobs, WhatComesLateIsNotWaitedFor) {
+  const auto duration = [](std::int64_t overlap) {
+    auto job = job_of("allreduce", 2, "direct");
+    job.inject.stragglers.clear();
+    job.inject.link.latency_ms = 15;
+    job.protocol.parameters["steps"] = std::int64_t{6};
+    job.protocol.parameters["overlap_steps"] = overlap;
+    seen what;
+    return trained_for(job, what).second;
+  };
+  const nanoseconds plain = duration(0), late = duration(4);
+  EXPECT_LT(late, (20 * 6 + 4) * 10'000'000 + 60'000'000) << "20 rounds of 6 steps, the last version 4 later; to begin and to end";
+  EXPECT_GT(plain, 20 * (6 * 10'000'000 + 29'000'000));
 }
 
 TEST(AllreduceJobs, AnyAlgorithmMakesTheSameStepsAndSendsWhatItsFormulaSays) {

@@ -20,6 +20,17 @@ namespace {
 
 constexpr nanoseconds ms = 1'000'000;
 
+/// Fragments and late sums of local steps.
+void draw_stream(std::map<std::string, spec_value>& of, random_stream& draw) {
+  const std::int64_t steps = std::get<std::int64_t>(of.at("steps"));
+  std::int64_t fragments = 1 + static_cast<std::int64_t>(draw.below(static_cast<std::uint64_t>(steps)));
+  while (steps % fragments != 0)
+    --fragments;
+  of["fragments"] = fragments;
+  of["overlap_steps"] = static_cast<std::int64_t>(draw.below(static_cast<std::uint64_t>(steps / fragments)));
+  of["merge"] = std::array{0.0, 0.5, 0.9}.at(draw.below(3));
+}
+
 /// Values for the parameters that a protocol has, within what it allows.
 void draw_parameters(options& job, random_stream& draw) {
   auto& parameters = job.protocol.parameters;
@@ -38,6 +49,8 @@ void draw_parameters(options& job, random_stream& draw) {
     if (draw.hit(0.4)) {
       parameters["steps"] = 2 + up_to(2);
       parameters["outer"] = std::string{draw.hit(0.5) ? "nesterov" : "average"};
+      if (draw.hit(0.6))
+        draw_stream(parameters, draw);
     }
   }
   if (name == "ssp")
@@ -277,7 +290,7 @@ verdict run_checked(const options& job, listener* also) {
   sets_are_of_one_sending sets{job};
   norms_are_whole norms{job};
   std::vector<checker*> checkers{&once, &rounds, &limits, &sets, &norms};
-  replicas_are_one replicas;
+  replicas_are_one replicas{given(job, "fragments", 1) > 1 || given(job, "overlap_steps", 0) > 0};
   if (find_protocol(job.protocol.name)->reduces)
     checkers.push_back(&replicas);
   if (job.protocol.name == "ssp")

@@ -97,7 +97,12 @@ struct world_of_words {
       out += (out.empty() ? "" : " + ") + (term.from == operand<tensor>::source::own ? to : term.tensor);
     return out;
   }
-  void take_step(const close& round, const tensor& sum, double) { steps.push_back(std::to_string(round.ver.value) + ": " + sum); }
+  void take_step(const close& round, const tensor& sum, double, const segment_range& part) {
+    steps.push_back(std::to_string(round.ver.value) + ": " + sum);
+    if (part != segment_range{})
+      steps.back() += fmt::format(" in {} of {}", part.first, part.of);
+  }
+  void mix_common(const segment_range& part, double own) { steps.push_back(fmt::format("{} own {}", part.first, own)); }
   void take_state(version ver, const tensor& from) { steps.push_back(std::to_string(ver.value) + " is " + from); }
   void refused(const std::string& why) { refusals.push_back(why); }
   void broken(const std::string& complaint) { complaints.push_back(complaint); }
@@ -322,6 +327,14 @@ TEST_F(WorkerBinding, ASumIsMadeInPlaceOfTheGradientAndAStepUsesItUp) {
   perform({add_up{gradient, {}, {{gradient, 1}}}});
   perform({take_step{{.ver = v(2)}, {gradient, 1}}});
   EXPECT_EQ(world.complaints.size(), 2u) << "it is gone";
+}
+
+TEST_F(WorkerBinding, APartOfAVersionIsMadeAndMixedWithTheWorkersOwn) {
+  plan_with(1, 1);
+  subject->on(computed{.step = 1}, std::string{"g"});
+  const segment_range second{1, 2, 3};
+  perform({take_step{{.ver = v(1)}, {machine->done[0].gradient, 1}, second}, mix_common{second, 0.25}});
+  EXPECT_THAT(world.steps, ElementsAre("1: g in 1 of 3", "1 own 0.25"));
 }
 
 TEST_F(WorkerBinding, AStateIsTakenOnceAndWhatIsRefusedIsNamedAndGone) {

@@ -69,19 +69,24 @@ void common_replica::add_up(const kernels::buffer& to, const protocols::segment_
   queue_->enqueue(kernels::weighted_sum{.terms = terms, .y = place, .count = range.size()});
 }
 
-void common_replica::take_step(protocols::close round, const kernels::buffer& sum, double weight) {
+void common_replica::take_step(protocols::close round, const kernels::buffer& sum, double weight,
+                               const protocols::segment_range& part) {
+  const auto range = where(part);
   std::vector<kernels::term> terms{{sum.as<const float>(), weight}};
   kernels::buffer scaled;
   if (weight != 1) { // the mean is what is measured, and what a statistic moves by
     scaled = queue_->allocate(bytes_of(floats_));
-    queue_->enqueue(kernels::weighted_sum{.terms = terms, .y = scaled.as<float>(), .count = floats_});
+    terms.front().data += range.begin;
+    queue_->enqueue(kernels::weighted_sum{.terms = terms, .y = scaled.as<float>() + range.begin, .count = range.size()});
     terms = {{scaled.as<const float>(), 1}};
   }
   if (clip_norm_ > 0)
     round.step.squares = squares_of(terms.front().data, step_.ranges(), clip_norm_);
   step_.begin(round);
   auto out = nobody_else_holds(parameters_) ? parameters_ : queue_->allocate(bytes_of(floats_));
-  step_.apply(terms, round, parameters_.as<const float>(), out.as<float>(), {0, floats_});
+  if (range.size() < floats_ && !out.shares_block_with(parameters_))
+    queue_->copy(out.data(), parameters_.data(), bytes_of(floats_));
+  step_.apply(terms, round, parameters_.as<const float>(), out.as<float>(), range);
   parameters_ = std::move(out);
 }
 

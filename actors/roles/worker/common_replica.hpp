@@ -39,8 +39,9 @@ public:
   kernels::buffer zeros() const;
   /// In `to`, a flat array, these segments become the sum of terms: of chunks of just these segments, or of what is in place.
   void add_up(const kernels::buffer& to, const protocols::segment_range& part, const protocols::operands<kernels::buffer>& sum);
-  /// The next version, at this sum times `weight`. If it is a gradient, and gradients are clipped, it is measured first.
-  void take_step(protocols::close round, const kernels::buffer& sum, double weight);
+  /// The next version of these segments, at this sum times `weight`; the rest of it is as it was. If it is a gradient, it is of
+  /// everything, and if gradients are clipped, it is measured first.
+  void take_step(protocols::close round, const kernels::buffer& sum, double weight, const protocols::segment_range& part);
   /// All of it in one block: parameters, the optimizer's buffers, and its memory. Not before it has begun.
   kernels::buffer state() const;
   /// How many floats that has: a multiple of 16.

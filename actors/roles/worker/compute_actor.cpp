@@ -42,7 +42,7 @@ device_compute_actor::behavior_type compute_state::make_behavior() {
   return {
       [this](const compute_request& request) { return begin(request); },
       [this](const step_request& msg) { replica_.step(msg.gradient, msg.how); },
-      [this](const mix_request& msg) { replica_.mix(msg.terms); },
+      [this](const mix_request& msg) { replica_.mix(msg.terms, msg.where); },
       [this](const dual_request& msg) { replica_.dual_step(msg.anchor, msg.rho); },
       [this](const sum_request& msg) { return sum(msg); },
       [this](const keep_request& msg) { keep(msg); },
@@ -115,6 +115,10 @@ void compute_state::keep(const keep_request& msg) {
     out->share(replica_name, replica_.mean(msg.replica));
     out->number(weight_name, std::bit_cast<std::int64_t>(msg.weight));
     out->number(position_name, static_cast<std::int64_t>(msg.position));
+    out->number(open_samples_name, msg.open.samples);
+    out->number(open_loss_name, std::bit_cast<std::int64_t>(msg.open.loss));
+    out->number(open_ignored_name, std::bit_cast<std::int64_t>(msg.open.ignored));
+    out->number(open_not_finite_name, msg.open.finite ? 0 : 1);
   }
   for (const auto& [name, block] : msg.of_worker)
     out->add(name, block);

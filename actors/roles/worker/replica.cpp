@@ -33,8 +33,26 @@ kernels::buffer replica::mean(const std::vector<replica_term>& terms) {
   return out;
 }
 
-void replica::mix(const std::vector<replica_term>& terms) {
-  replace(own_, mean(terms));
+void replica::mix(const std::vector<replica_term>& terms, flat_range where) {
+  if (where.size() == 0 || where.size() == count_)
+    return replace(own_, mean(terms));
+  std::vector<kernels::term> parts;
+  for (const auto& term : terms) {
+    parts.push_back({source_of(term).as<const float>(), term.weight});
+    keep(term.tensor);
+  }
+  auto out = own_;
+  if (!nobody_else_holds(own_)) {
+    out = fresh();
+    queue_.copy(out.data(), own_.data(), own_.bytes());
+  }
+  each_alike(ranges_, where, [&](const update_range& range) {
+    const auto begin = range.where.begin;
+    if (range.kind != slot_kind::frozen)
+      queue_.enqueue(
+          kernels::weighted_sum{.terms = from(begin, parts), .y = out.as<float>() + begin, .count = range.where.size()});
+  });
+  replace(own_, out);
 }
 
 void replica::dual_step(const kernels::buffer& anchor, double rho) {

@@ -43,8 +43,8 @@ public:
   const kernels::buffer& parameters() const { return own_; }
   /// The sum of terms; what is frozen is w's. A single term of weight 1 is shared, not copied.
   kernels::buffer mean(const std::vector<replica_term>& terms);
-  /// w = mean(terms).
-  void mix(const std::vector<replica_term>& terms);
+  /// w = mean(terms), in this range; an empty one is everywhere.
+  void mix(const std::vector<replica_term>& terms, flat_range where = {});
   /// l += rho (w - anchor).
   void dual_step(const kernels::buffer& anchor, double rho);
   /// The sum of terms; a single one of weight 1 is shared.

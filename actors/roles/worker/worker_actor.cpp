@@ -163,7 +163,7 @@ void worker_state::adopt(protocols::version ver, const tensor& parameters) {
 void worker_state::save(protocols::version ver, const protocols::kept_replica& kept, protocols::operands<tensor> replica) {
   if (setup_.saves)
     self_->send(setup_.compute, keep_request{ver, setup_.encoder ? setup_.encoder->kept() : named_buffers{}, std::move(replica),
-                                             kept.weight, kept.position});
+                                             kept.weight, kept.position, kept.open});
 }
 
 void worker_state::begin(const protocols::compute& request, const protocols::plan& plan, const protocols::local_step* own) {
@@ -175,10 +175,8 @@ void worker_state::begin(const protocols::compute& request, const protocols::pla
     partitions_.find(setup_.net->layout(), setup_.targets);
   }
   step_.request = request;
-  if (own != nullptr && own->from_common) {
-    anchor_ = setup_.common->parameters();
-    mix({{.tensor = anchor_}});
-  }
+  if (own != nullptr && own->from_common)
+    mix({{.tensor = setup_.common->parameters()}});
   step_.measures = own != nullptr && own->measures;
   if (!setup_.overlaps || !streams() || (setup_.encoder && setup_.encoder->clips()))
     step_.request.stream_as.reset();
@@ -330,7 +328,7 @@ void worker_state::answer(protocols::computed done) {
   using source = protocols::operand<tensor>::source;
   self_
       ->request(setup_.compute, caf::infinite,
-                sum_request{{{.tensor = std::exchange(anchor_, {})}, {.from = source::own, .weight = -1}}})
+                sum_request{{{.tensor = setup_.common->parameters()}, {.from = source::own, .weight = -1}}})
       .then(
           [this, done](sum_result& moved) mutable {
             done.finite = done.finite && moved.finite;
@@ -429,10 +427,18 @@ void worker_state::send_chunk(const protocols::send_peer& effect, const tensor& 
   to_peers_.send(head, setup_.common->cut(of, effect.message.part));
 }
 
-void worker_state::take_step(const protocols::close& round, const tensor& sum, double weight) {
+void worker_state::take_step(const protocols::close& round, const tensor& sum, double weight,
+                             const protocols::segment_range& part) {
   exchange_.ends(clock_.now(), *setup_.meter);
-  setup_.common->take_step(round, sum, weight);
+  setup_.common->take_step(round, sum, weight, part);
   adopted_ = round.ver;
+}
+
+void worker_state::mix_common(const protocols::segment_range& part, double own) {
+  protocols::operands<tensor> terms{{.tensor = setup_.common->parameters(), .weight = 1 - own}};
+  if (own != 0)
+    terms.push_back({.from = protocols::operand<tensor>::source::own, .weight = own});
+  self_->send(setup_.compute, mix_request{std::move(terms), setup_.common->where(part)});
 }
 
 void worker_state::take_state(protocols::version ver, const tensor& from) {

@@ -75,7 +75,7 @@ struct step_chunk {
 struct step_state {
   protocols::compute request;
   std::optional<local_update> update;
-  bool measures = false; ///< its end brings what the worker's own parameters have moved by
+  bool measures = false; ///< its end brings how far the worker's own parameters are from the newest version
   std::vector<step_chunk> chunks;
   bool computing = false;
   protocols::nanoseconds begun = 0;      ///< training time
@@ -133,7 +133,8 @@ public:
     setup_.common->add_up(to, part, sum);
     return to;
   }
-  void take_step(const protocols::close& round, const tensor& sum, double weight);
+  void take_step(const protocols::close& round, const tensor& sum, double weight, const protocols::segment_range& part);
+  void mix_common(const protocols::segment_range& part, double own);
   void take_state(protocols::version ver, const tensor& from);
   void refused(const std::string& why);
   void broken(const std::string& why) { activity_.failed(why); }
