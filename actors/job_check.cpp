@@ -74,12 +74,20 @@ std::string no_local_rates(const job& job, const extensions& added) {
 }
 
 /// Why this protocol's pushes cannot be encoded as the job says; empty: they can.
-std::string no_codec(const codec_spec& codec, const protocols::protocol& runs) {
+std::string no_codec(const job& job, const protocols::protocol& runs) {
+  using namespace protocols::collective;
+  const codec_spec& codec = job.codec;
+  if (runs.reduces && kernels::is_sparse(codec.form()))
+    return "sums every element among its workers; name fp16, bf16, int8, int4 or onebit, or leave it out";
+  if (runs.reduces
+      && runs.reduces(job.protocol, std::max(job.cluster.workers, job.cluster.max_workers), {}, 0).by != algorithm::direct)
+    return "adds up in hops and would round at each; write protocol.algorithm = \"direct\", or leave it out";
+  if (runs.reduces)
+    return "";
   if (runs.decentralized)
-    return runs.reduces ? "sends no pushes: its workers send each other parts of a sum"
-                        : "sends no pushes: its workers send each other whole replicas";
+    return "sends no pushes: its workers send each other whole replicas; leave it out";
   if (runs.decodes)
-    return "adds up pushes with weights that change from round to round, which would enlarge what a codec loses";
+    return "adds up pushes with weights that change from round to round, which would enlarge what a codec loses; leave it out";
   if (!runs.pushes_parameters)
     return "";
   if (codec.loses_much())
@@ -170,9 +178,8 @@ std::optional<job_problem> codec_problem(const job& job, const extensions& added
     const auto name = runs.name == job.protocol.name
                           ? fmt::format("protocol.name = \"{}\", which", runs.name)
                           : fmt::format("protocol.name = \"{}\" and its {}, which", job.protocol.name, runs.name);
-    if (const std::string why = no_codec(job.codec, runs); !why.empty())
-      return job_problem{"codec.push", fmt::format("codec.push = \"{}\" does not go with {} {}{}", job.codec.push, name, why,
-                                                   runs.pushes_parameters ? "" : "; leave it out")};
+    if (const std::string why = no_codec(job, runs); !why.empty())
+      return job_problem{"codec.push", fmt::format("codec.push = \"{}\" does not go with {} {}", job.codec.push, name, why)};
     if (runs.pushes_parameters && job.codec.error_feedback)
       return job_problem{"codec.error_feedback",
                          fmt::format("codec.error_feedback does not go with {} pushes parameters: the next push has all of them "

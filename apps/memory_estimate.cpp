@@ -111,7 +111,7 @@ private:
       const double codes = encoded(job_.codec.form());
       w.items.push_back({"codes of a push", codes, host});
       if (job_.codec.error_feedback)
-        w.items.push_back({"what codes lost", 2 * p_, host}); // and before the last push
+        w.items.push_back({"what codes lost", (reduces_ ? 4 : 2) * p_, host}); // of terms and sums; and before the last push
       if (job_.codec.corrects_momentum())
         w.items.push_back({"velocity that codes are chosen by", 2 * p_, host});
     }

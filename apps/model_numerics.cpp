@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "actors/checkpoint/first_parameters.hpp"
+#include "actors/roles/codec/chunk_encoder.hpp"
 #include "actors/roles/codec/parameters_image.hpp"
 #include "actors/roles/codec/push_encoder.hpp"
 #include "actors/roles/gradient_norm.hpp"
@@ -48,9 +49,7 @@ struct workshop {
   workshop(const actors::job& described_job, const model& network, const data_pair& both)
       : job(described_job), net(network), data(both),
         queue(kernels::open_backend({.device = "cpu", .threads = described_job.compute.threads})),
-        floats(network.layout().floats()),
-        shards(cut_into_shards(floats, static_cast<int>(described_job.cluster.shards), described_job.codec.cut_unit())),
-        source(job, net.layout()) {
+        floats(network.layout().floats()), source(job, net.layout()) {
     auto training = plan::compile(net, *queue,
                                   {.max_rows = job.data.batch,
                                    .piece_rows = job.data.piece_rows(),
@@ -60,6 +59,10 @@ struct workshop {
       throw std::runtime_error(training.error().message);
     step = std::move(*training);
     first = source.flat(allocate());
+  }
+
+  std::vector<flat_range> cuts(std::uint32_t shards_there) const {
+    return cut_into_shards(floats, static_cast<int>(shards_there), job.codec.cut_unit());
   }
 
   std::function<kernels::buffer(std::size_t)> allocate() const {
@@ -80,7 +83,6 @@ struct workshop {
   const data_pair& data;
   std::shared_ptr<kernels::backend> queue;
   std::int64_t floats;
-  std::vector<flat_range> shards;
   std::unique_ptr<plan> step;
   actors::first_parameters source;
   kernels::buffer first; ///< parameters
@@ -95,13 +97,7 @@ public:
             assignment_for(shop.job.data, static_cast<int>(self.worker.value), static_cast<int>(shop.job.cluster.workers))),
         loader_(
             shop.data.train, shop.job.seed, [queue = shop.queue](std::size_t bytes) { return queue->allocate_host(bytes); },
-            assignment_) {
-    if (!shop.job.codec.encodes_pushes())
-      return;
-    encoder_.emplace(shop.job, self.worker, shop.floats, shop.allocate());
-    if (self.incarnation == protocols::incarnation{})
-      encoder_->resume(shop.source.of_worker(self.worker.value, shop.allocate()));
-  }
+            assignment_) {}
 
   sim::gradient gradient_at(const sim::tensor& parameters, const sim::batch& minibatch) override {
     return compute(data_of(parameters), minibatch);
@@ -128,8 +124,10 @@ public:
 
   sim::encoded_push encoded(const protocols::push& head, const sim::tensor& pushed,
                             const std::optional<protocols::push_density>& how_dense) override {
-    if (!encoder_ || !pushed)
+    if (!shop_.job.codec.encodes_pushes() || !pushed)
       return {pushed};
+    if (!encoder_)
+      begin(encoder_.emplace(shop_.job, self_.worker, shop_.floats, shop_.allocate()));
     if (how_dense)
       encoder_->allow(*how_dense);
     encoder_->measure(data_of(pushed).span<const float>());
@@ -141,7 +139,30 @@ public:
     return out;
   }
 
+  sim::tensor encoded(const protocols::peer_message& chunk, protocols::collective::cargo what, std::uint32_t segment,
+                      const sim::tensor& sent) override {
+    const flat_range where = shop_.cuts(chunk.part.of)[segment];
+    if (where.size() == 0)
+      return sent;
+    if (!chunks_)
+      begin(chunks_.emplace(shop_.job, self_, shop_.floats, shop_.allocate()));
+    auto out = shop_.queue->allocate(bytes_of(where.size()));
+    const auto codes = chunks_->encode(chunk, what, where, data_of(sent).span<const float>());
+    actors::chunk_encoder::decode(chunks_->form(), where, codes, out.span<float>());
+    return wrap(out);
+  }
+  void made(protocols::version ver) override {
+    if (chunks_)
+      chunks_->made(ver);
+  }
+
 private:
+  template <class Encoder>
+  void begin(Encoder& encoder) const {
+    if (self_.incarnation == protocols::incarnation{})
+      encoder.resume(shop_.source.of_worker(self_.worker.value, shop_.allocate()));
+  }
+
   static std::vector<replica_term> resolve(std::span<const sim::operand> terms) {
     std::vector<replica_term> out;
     for (const sim::operand& term : terms)
@@ -224,7 +245,8 @@ private:
   kernels::buffer anchor_;
   sample_assignment assignment_;
   batch_loader loader_;
-  std::optional<actors::push_encoder> encoder_;
+  std::optional<actors::push_encoder> encoder_; ///< this and the next: once something is encoded
+  std::optional<actors::chunk_encoder> chunks_;
 };
 
 class model_shard final : public sim::shard_numerics {
@@ -295,16 +317,16 @@ public:
     return std::make_unique<model_worker>(shop_, self);
   }
   std::unique_ptr<sim::shard_numerics> make_shard(std::uint32_t index, std::uint32_t shards) override {
-    return std::make_unique<model_shard>(shop_, cuts(shards)[index]);
+    return std::make_unique<model_shard>(shop_, shop_.cuts(shards)[index]);
   }
   sim::tensor slice(const sim::tensor& whole, std::uint32_t index, std::uint32_t shards) override {
-    const flat_range range = cuts(shards)[index];
+    const flat_range range = shop_.cuts(shards)[index];
     return wrap(data_of(whole).slice(bytes_of(range.begin), bytes_of(range.size())));
   }
   sim::tensor join(std::span<const sim::tensor> ranges, std::uint32_t index, std::uint32_t shards) override {
     if (ranges.size() == 1)
       return ranges.front();
-    auto out = shop_.queue->allocate(bytes_of(cuts(shards)[index].size()));
+    auto out = shop_.queue->allocate(bytes_of(shop_.cuts(shards)[index].size()));
     std::byte* to = out.data();
     for (const sim::tensor& range : ranges) {
       std::memcpy(to, data_of(range).data(), data_of(range).bytes());
@@ -335,10 +357,6 @@ public:
   }
 
 private:
-  std::vector<flat_range> cuts(std::uint32_t shards) const {
-    return cut_into_shards(shop_.floats, static_cast<int>(shards), shop_.job.codec.cut_unit());
-  }
-
   workshop shop_;
 };
 

@@ -119,9 +119,9 @@ private:
     const auto head = part_of(wire::params_part{std::vector<protocols::worker_id>(workers), {}, {}, some}, form);
     return frames_of(range) * head_bytes(head) + encoded(range, form, job_.changed_share(past_warmup));
   }
-  static double chunk_of(flat_range range) {
-    const wire::peer_part head{{}, {.is = protocols::peer_message::kind::chunk}, some};
-    return bytes_of(range) + std::max(frames_of(range, actors::chunk_partition_bytes), 1.0) * head_bytes(head);
+  double chunk_of(flat_range range, kernels::form form) const {
+    const wire::peer_part head{{}, {.is = protocols::peer_message::kind::chunk}, some, form};
+    return encoded(range, form, 1) + std::max(frames_of(range, actors::chunk_partition_bytes), 1.0) * head_bytes(head);
   }
   double replica() const { return bytes_of(whole_) + frames_of(whole_) * head_bytes(wire::peer_part{{}, {}, some}); }
 
@@ -181,13 +181,17 @@ private:
     const auto ranks = static_cast<std::uint32_t>(workers.size());
     const auto sum = reduces_(job_.protocol, ranks, blocks_, static_cast<std::uint64_t>(bytes_of(whole_)));
     const auto of = segments(sum.by, sum.among);
-    const auto cuts = cut_into_shards(whole_.size(), static_cast<int>(of * sum.fragments));
+    const auto cuts = cut_into_shards(whole_.size(), static_cast<int>(of * sum.fragments), job_.codec.cut_unit());
+    const auto form_at = [&](std::uint32_t stage) {
+      return cargo_of(sum.by, sum.among, stage) == cargo::plain ? kernels::form::fp32 : job_.codec.form();
+    };
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       for (const step& each : schedule(sum.by, sum.among, rank))
         if (each.does == step::kind::send)
           for (std::uint32_t first = 0; first < cuts.size(); first += of) // each fragment's turn comes as often
             count(out_.round.peers, workers[rank].node, workers[each.peer].node,
-                  chunk_of({cuts[first + each.first].begin, cuts[first + each.last - 1].end}) / sum.fragments);
+                  chunk_of({cuts[first + each.first].begin, cuts[first + each.last - 1].end}, form_at(each.stage))
+                      / sum.fragments);
       count(out_.round.push, workers[rank].node, node_of({0}), head_bytes(wire::push_end{}));
     }
     out_.evaluation = workers.front().node != places_.evaluator ? replica() : 0;

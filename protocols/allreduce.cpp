@@ -20,6 +20,8 @@ using kind = peer_message::kind;
 
 namespace {
 
+/// Each of them is cut for all workers, and a lane names a segment by its number among all (wire/check.cpp).
+constexpr std::uint32_t max_fragments = 256;
 /// Of the plan of those that begin the job.
 constexpr plan_epoch first_epoch{1};
 
@@ -42,6 +44,8 @@ std::string problem_of(const allreduce_worker::options& how, bool averages, cons
     return "outer is of local steps, and protocol.steps is 1; give more steps, or leave outer out";
   if (how.steps == 1 && (how.fragments > 1 || how.overlap > 0))
     return "fragments and overlap_steps are of local steps, and protocol.steps is 1; give more steps, or leave them out";
+  if (how.fragments > max_fragments)
+    return fmt::format("fragments are at most {}, and {} are given", max_fragments, how.fragments);
   if (how.steps % how.fragments != 0)
     return fmt::format("each of {} fragments is summed once in `steps` steps, at equal distances, and {} is no multiple of that",
                        how.fragments, how.steps);
@@ -127,6 +131,7 @@ void allreduce_worker::abandon(worker_effects& out) {
   anew_ = true;
   late_ = 0;
   sum_.reset();
+  carried_.reset();
 }
 
 void allreduce_worker::say_standing(worker_effects& out) {
@@ -211,6 +216,7 @@ void allreduce_worker::step(worker_effects& out) {
 
 worker_effects allreduce_worker::on(const computed& msg) {
   worker_effects out;
+  carried_.reset(); // its own parameters have moved on
   const bool counts = computing_ && msg.step == steps_ && !std::exchange(in_vain_, false);
   if (msg.step == steps_)
     computing_ = false;
@@ -360,7 +366,8 @@ void allreduce_worker::reduce(collective::reduction_effects effects, std::uint64
                                   .epoch = plan_.epoch,
                                   .stage = part->stage,
                                   .part = part_of(number, part->first, part->last),
-                                  .facts = part->of}});
+                                  .facts = part->of},
+                                 collective::cargo_of(algorithm(), among_, part->stage)});
     } else if (const auto* unused = std::get_if<collective::drop_chunk>(&effect)) {
       of.known.erase(unused->data);
       out.emplace_back(discard{unused->data});

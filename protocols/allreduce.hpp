@@ -65,6 +65,7 @@ public:
   worker_effects on(const checkpoint_order& msg) override;
   void goes_on(const worker_memory& from) override;
   kept_replica kept() const override;
+  bool saves_later(version ver) const override { return !ver_ || *ver_ < ver; }
   void model_is(std::uint64_t bytes) override { bytes_ = bytes; }
   void nodes_are(const std::vector<std::uint32_t>& blocks) override { blocks_ = blocks; }
   std::vector<worker_id> waiting_for() const override;
@@ -138,7 +139,7 @@ private:
   double samples_in_sum_ = 0;                  ///< of it, of all workers
   std::uint32_t late_ = 0;                     ///< steps to make before it makes a version
   std::optional<collective::facts> sum_;       ///< it is there
-  std::optional<collective::facts> carried_;   ///< of steps that the newest version left in the worker's own parameters
+  std::optional<collective::facts> carried_;   ///< at a new version: of steps that it left in the worker's own parameters
   bool resumes_ = false;                       ///< those are there from a checkpoint, with what `own_` says
   std::map<std::uint64_t, open_round> rounds_; ///< the open one and, of who is ahead, the next
   std::optional<version> asked_;               ///< by an evaluator that has no answer yet

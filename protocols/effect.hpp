@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "protocols/collective/schedule.hpp"
 #include "protocols/message.hpp"
 
 namespace troupe::protocols {
@@ -149,6 +150,7 @@ struct send_push {
 struct send_peer {
   worker_id to{};
   peer_message message{};
+  collective::cargo cargo{}; ///< of a chunk: terms and sums may be encoded, and then a sum becomes what its codes say
   friend bool operator==(const send_peer&, const send_peer&) = default;
 };
 /// In the tensor `to`, these segments become the sum of terms, in their order. A term is a chunk of just these segments, or `to`

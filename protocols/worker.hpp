@@ -51,6 +51,11 @@ public:
   virtual void goes_on(const worker_memory& from) { (void)from; }
   /// For a checkpoint of now, between two messages.
   virtual kept_replica kept() const { return {}; }
+  /// Whether it is still to make this version, and saves it then by itself, with `save_replica`: what it keeps now is another's.
+  virtual bool saves_later(version ver) const {
+    (void)ver;
+    return false;
+  }
   /// How long one set of parameters is, before anything else.
   virtual void model_is(std::uint64_t bytes) { (void)bytes; }
   /// tree_shape::blocks, before anything else: which workers share a node. Empty: nobody has asked for it.

@@ -24,7 +24,7 @@ wire::range* range_of(wire::message& msg) {
   return std::visit(overloaded{[&](wire::push_part& part) { return plain(part); },
                                [&](wire::params_part& part) { return plain(part); },
                                [&](wire::partial_part& part) { return plain(part); },
-                               [](wire::peer_part& part) { return &part.where; }, [](auto&) -> wire::range* { return nullptr; }},
+                               [&](wire::peer_part& part) { return plain(part); }, [](auto&) -> wire::range* { return nullptr; }},
                     msg);
 }
 

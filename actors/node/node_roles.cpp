@@ -74,7 +74,7 @@ worker_setup working(const job& what, const protocols::protocol& runs, protocols
   out.overlaps = what.exchange.overlap;
   out.receive_buffers = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);
   out.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
-  if (what.codec.encodes_pushes())
+  if (what.codec.encodes_pushes() && !runs.reduces)
     out.encoder = std::make_shared<push_encoder>(what, self.worker, floats, allocate);
   out.budget = push_budget_of(what, runs, floats);
   if (what.codec.encodes_params())
@@ -95,14 +95,20 @@ evaluator_setup evaluating(const data_pair& data, const job& what, const protoco
 }
 
 /// The queue is not that of the compute actor, which has a thread of its own. Null where workers have nothing in common.
-std::shared_ptr<common_replica> common_of(const job& what, const protocols::protocol& runs, const parameter_layout& layout,
-                                          std::int64_t data_size,
+std::shared_ptr<common_replica> common_of(const job& what, const protocols::protocol& runs, protocols::member self,
+                                          const parameter_layout& layout, std::int64_t data_size,
                                           const std::function<std::shared_ptr<kernels::backend>()>& open_queue) {
   if (!runs.reduces)
     return nullptr;
-  return std::make_shared<common_replica>(open_queue(), what.optimizer, layout.floats(), data_size,
-                                          update_ranges(layout, {0, layout.floats()}),
-                                          runs.steps_by ? runs.steps_by(what.protocol) : protocols::step_rule{});
+  const auto floats = layout.floats();
+  const auto queue = open_queue();
+  auto out = std::make_shared<common_replica>(queue, what.optimizer, floats, data_size, update_ranges(layout, {0, floats}),
+                                              runs.steps_by ? runs.steps_by(what.protocol) : protocols::step_rule{},
+                                              what.codec.cut_unit());
+  if (what.codec.encodes_pushes())
+    out->encode_by(
+        std::make_unique<chunk_encoder>(what, self, floats, [queue](std::size_t bytes) { return queue->allocate_host(bytes); }));
+  return out;
 }
 
 /// Who takes this worker's pushes, and in what partitions, when some aggregators are gone.
@@ -254,8 +260,10 @@ void resume(worker_setup& worker, compute_setup& computes, const first_parameter
   computes.start = from.of_worker(worker.self.value, allocate);
   if (worker.encoder)
     worker.encoder->resume(computes.start);
-  if (worker.common)
+  if (worker.common) {
     worker.common->resume(from.of_shard({0, floats}, allocate));
+    worker.common->resume_codes(computes.start);
+  }
   const saved_state& kept = computes.start;
   const auto* replica = kept.find(replica_name);
   const bool is_of_use = replica != nullptr && kernels::every_finite(replica->span<const float>()) && std::isfinite(kept.weight);
@@ -401,7 +409,8 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   aim(setup, job_, shard_ranges_);
   setup.meter = meter_;
   setup.trace = trace_;
-  setup.common = common_of(job_, protocol_, net_->layout(), setup.data_size, [&] { return open_queue("cpu", index); });
+  setup.common = common_of(job_, protocol_, {id, setup.incarnation}, net_->layout(), setup.data_size,
+                           [&] { return open_queue("cpu", index); });
   if (setup.common)
     setup.save_common = saving(setup.common, self_->home_system(), job_.checkpoint.dir, for_coordinator());
   auto computes = computing(job_, protocol_, queue, net_, index, incarnation);

@@ -244,8 +244,10 @@ void send_in_partitions(const proxy_target& target, wire::peer_part head, const 
   const auto whole = flat(head.where);
   const bool waited_for = head.message.is == kind::chunk || head.message.is == kind::standing;
   const int priority = waited_for ? small_message : replica_priority;
-  if (whole.size() == 0)
-    target.hub->send(target.node, head, {}, priority);
+  if (whole.size() == 0 || head.as != kernels::form::fp32) { // what is encoded is a partition already
+    target.hub->send(target.node, head, payload, priority);
+    return;
+  }
   for (const auto part : cut_into_partitions(whole, waited_for ? chunk_partition_bytes : target.partition_bytes)) {
     head.where = {part.begin, part.end};
     target.hub->send(target.node, head,

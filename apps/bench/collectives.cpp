@@ -259,7 +259,7 @@ public:
       const protocols::peer_message& msg = head.message;
       if (msg.round != round)
         throw std::runtime_error(fmt::format("it has a chunk of call {} in call {}", msg.round, round));
-      auto whole = chunks_->join(&*replica_, &plan_, msg, {head.where.begin, head.where.end}, payload);
+      auto whole = chunks_->join(&*replica_, &plan_, msg, {head.where.begin, head.where.end}, head.as, payload);
       if (!whole)
         throw std::runtime_error(whole.error().message);
       effects.clear();
@@ -312,19 +312,17 @@ private:
     replica_->add_up(of.flat, {what.first, what.last, collective::segments(of.which, ranks_)}, terms);
   }
   void send(const collective::send_chunk& what, const open_sum& of) {
-    const protocols::segment_range part{what.first, what.last, collective::segments(of.which, ranks_)};
-    const auto where = replica_->where(part);
-    send_in_partitions({hub_, node_id{what.to}},
-                       {{what.to},
-                        {.from = plan_.workers[rank_],
-                         .round = of.round,
-                         .is = protocols::peer_message::kind::chunk,
-                         .epoch = plan_.epoch,
-                         .stage = what.stage,
-                         .part = part,
-                         .facts = what.of},
-                        {where.begin, where.end}},
-                       replica_->cut(of.flat, part));
+    const protocols::send_peer chunk{{what.to},
+                                     {.from = plan_.workers[rank_],
+                                      .round = of.round,
+                                      .is = protocols::peer_message::kind::chunk,
+                                      .epoch = plan_.epoch,
+                                      .stage = what.stage,
+                                      .part = {what.first, what.last, collective::segments(of.which, ranks_)},
+                                      .facts = what.of}};
+    replica_->each_part(chunk, of.flat, [&](const protocols::wire::peer_part& head, const kernels::buffer& data) {
+      send_in_partitions({hub_, node_id{what.to}}, head, data);
+    });
   }
 
   std::uint32_t rank_, ranks_;

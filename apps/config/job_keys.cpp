@@ -190,7 +190,8 @@ void add_codec(key_list& keys) {
   };
   TROUPE_KEY(
       s, "push", with({"topk", "dgc", "threshold"}), job.codec.push,
-      "what becomes of a push on its way to shards and aggregators: fp16, bf16: rounded; int8, int4: rounded at random, so "
+      "what becomes of a push on its way to shards and aggregators, of allreduce's sums on their ways: fp16, bf16: rounded; "
+      "int8, int4: rounded at random, so "
       "that the mean is right; onebit: the mean of those with its sign; topk: the largest elements alone; dgc: those of the "
       "velocities that have added up, which workers keep then; threshold: plus or minus codec.threshold where that is reached");
   TROUPE_KEY(s, "error_feedback", boolean{}, job.codec.error_feedback,

@@ -43,7 +43,7 @@ namespace troupe::protocols {
 ///   void push_again(std::optional<holder_id>);                  the pushes since the adopted version, to one holder or to all
 ///   bool reaches(worker_id);                                    whether a peer is there, and the way to it free
 ///   void send(const send_peer&);                                anything but a chunk
-///   void send_chunk(const send_peer&, const tensor& of);        some segments
+///   tensor send_chunk(const send_peer&, const tensor& of);      some segments; what `of` is then
 ///   tensor add_up(const tensor& to, const segment_range&, const operands<tensor>&);  what `to` is then; `own`: what is in place
 ///   void take_step(const close&, const tensor& sum, double weight, const segment_range&);
 ///   void mix_common(const segment_range&, double own);          own parameters there = own times own + the rest times the newest
@@ -121,7 +121,10 @@ public:
   void on(const fetch_order& msg) { ask(msg); }
   void on(const hold_order& msg) { ask(msg); }
   void on(const checkpoint_order& msg) { ask(msg); }
-  void on(const keep_order& msg) { save(msg.ver); }
+  void on(const keep_order& msg) {
+    if (!machine_->saves_later(msg.ver))
+      save(msg.ver);
+  }
   /// A push that is not in a version yet may be lost with the shard, or what its lead knew of it with the lead.
   void on(const takes_over& msg) { world_.push_again(msg.shard == holder_id{0} ? std::nullopt : std::optional{msg.shard}); }
   /// The tensor of a push that `World::send` was asked to keep: the next mix may name it.
@@ -216,8 +219,8 @@ private:
   }
   void perform(const send_peer& effect) {
     using kind = peer_message::kind;
-    if (effect.message.is == kind::chunk)
-      world_.send_chunk(effect, store_.find(effect.message.data));
+    if (const ticket of = effect.message.data; effect.message.is == kind::chunk)
+      store_.replace(of, world_.send_chunk(effect, store_.find(of)));
     else if (effect.message.is == kind::replica && effect.to != evaluator && !world_.reaches(effect.to))
       give_back(effect);
     else

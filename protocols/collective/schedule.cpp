@@ -213,8 +213,10 @@ std::vector<step> plain(algorithm which, std::uint32_t ranks, std::uint32_t rank
 }
 
 /// Stage 0 brings terms to the first of a group, stage 1 the sum back; those between follow.
+/// Stages of groups: in and out of them, and from then on those between them.
+constexpr std::uint32_t inward = 0, outward = 1, between = 2;
+
 std::vector<step> grouped(algorithm which, const topology& among, std::uint32_t rank) {
-  constexpr std::uint32_t inward = 0, outward = 1, between = 2;
   const std::uint32_t cuts = segments(which, among);
   std::vector<std::uint32_t> firsts;
   std::uint32_t party = 0;
@@ -245,6 +247,13 @@ std::vector<step> grouped(algorithm which, const topology& among, std::uint32_t 
 }
 
 } // namespace
+
+cargo cargo_of(algorithm which, const topology& among, std::uint32_t stage) {
+  const std::uint32_t first = among.groups.empty() ? 0 : between;
+  if (which != algorithm::direct || stage < first)
+    return cargo::plain;
+  return stage == first ? cargo::term : cargo::sum;
+}
 
 std::string_view name_of(algorithm which) {
   switch (which) {

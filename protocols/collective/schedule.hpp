@@ -47,6 +47,11 @@ struct topology {
   std::uint32_t parties() const { return groups.empty() ? ranks : static_cast<std::uint32_t>(groups.size()); }
 };
 
+/// What a stage moves. Of an algorithm in which each segment has an owner, who sums it from the terms themselves: terms on their
+/// way to the owner, or sums on their way from there. Plain: anything else, and what stays within a group.
+enum class cargo : std::uint8_t { plain, term, sum };
+cargo cargo_of(algorithm which, const topology& among, std::uint32_t stage);
+
 /// In how many segments a range is cut: as evenly as it goes, the same at every rank.
 std::uint32_t segments(algorithm which, const topology& among);
 

@@ -87,6 +87,13 @@ public:
     (void)head, (void)how_dense;
     return {pushed};
   }
+  /// What a peer gets of this segment of a sum, one of `chunk.part.of`; for the same segment of a round again: the same.
+  virtual tensor encoded(const peer_message& chunk, collective::cargo what, std::uint32_t segment, const tensor& sent) {
+    (void)chunk, (void)what, (void)segment;
+    return sent;
+  }
+  /// Where workers sum: this version is there, made of what was encoded for it.
+  virtual void made(version ver) { (void)ver; }
 };
 
 /// One shard's range of the parameters, and the state of the optimizers that make its versions.

@@ -73,7 +73,7 @@ struct cluster::worker_role {
   void push_again(std::optional<holder_id> to);
   bool reaches(worker_id who) const;
   void send(const send_peer& order);
-  void send_chunk(const send_peer& order, const tensor& of);
+  tensor send_chunk(const send_peer& order, const tensor& of);
   tensor add_up(const tensor& to, const segment_range& part, const operands<tensor>& sum);
   void take_step(const close& round, const tensor& sum, double weight, const segment_range& part);
   void mix_common(const segment_range& part, double own);

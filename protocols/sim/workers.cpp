@@ -267,14 +267,23 @@ void cluster::worker_role::send(const send_peer& order) {
     in.send(here, {role::worker, order.to.value}, std::move(out), bytes);
 }
 
-void cluster::worker_role::send_chunk(const send_peer& order, const tensor& of) {
+tensor cluster::worker_role::send_chunk(const send_peer& order, const tensor& of) {
   const segment_range part = order.message.part;
   peer_envelope out{order.message, {}};
-  const auto pieces = in.pieces_of(of, part.of);
+  std::vector<tensor> pieces = in.pieces_of(of, part.of);
+  std::vector<tensor> sent(pieces.begin() + part.first, pieces.begin() + part.last);
+  const bool coded = in.options_.push_form != kernels::form::fp32 && order.cargo != collective::cargo::plain;
+  for (std::uint32_t i = 0; coded && i < sent.size(); ++i) {
+    sent[i] = maths->encoded(order.message, order.cargo, part.first + i, sent[i]);
+    if (order.cargo == collective::cargo::sum)
+      pieces[part.first + i] = sent[i];
+  }
   out.head.data = {};
-  out.data = std::make_shared<const cut_tensor>(std::vector(pieces.begin() + part.first, pieces.begin() + part.last));
+  out.data = std::make_shared<const cut_tensor>(std::move(sent));
+  const std::uint64_t bytes = in.options_.model_bytes * (part.last - part.first) / part.of;
   in.send({role::worker, self.worker.value}, {role::worker, order.to.value}, std::move(out),
-          in.options_.model_bytes * (part.last - part.first) / part.of);
+          coded ? bytes_in(in.options_.push_form, bytes, 1) : bytes);
+  return coded ? std::make_shared<const cut_tensor>(std::move(pieces)) : of;
 }
 
 tensor cluster::worker_role::add_up(const tensor& to, const segment_range& part, const operands<tensor>& sum) {
@@ -305,6 +314,7 @@ void cluster::worker_role::take_step(const close& round, const tensor& sum, doub
   for (listener* each : in.listeners_)
     each->stepping(self, how, terms);
   fragment.step(terms, how, {});
+  maths->made(how.ver);
   for (listener* each : in.listeners_)
     each->has(self, how.ver, fingerprint());
 }
@@ -320,6 +330,7 @@ void cluster::worker_role::mix_common(const segment_range& part, double own) {
 
 void cluster::worker_role::take_state(version ver, const tensor& from) {
   replica = copy_of(static_cast<const copied_replica&>(*from).replica);
+  maths->made(ver);
   for (listener* each : in.listeners_)
     each->has(self, ver, fingerprint());
 }

@@ -143,7 +143,8 @@ fault check(const copy_part& m) {
   return holds_words(m.where, m.words);
 }
 fault check(const segment_range& s) {
-  if (s.first >= s.last || s.last > s.of || s.of > max_listed_workers)
+  constexpr std::uint32_t most = 256 * max_listed_workers; // of as many fragments as an allreduce may have
+  if (s.first >= s.last || s.last > s.of || s.of > most)
     return fmt::format("segments {} to {} of {}", s.first, s.last, s.of);
   return {};
 }
@@ -153,6 +154,8 @@ fault check(const peer_part& m) {
     return fmt::format("a message between workers of the unknown kind {}", static_cast<unsigned>(p.is));
   if (p.course.limit.checkpoint > hold_order::saves::always)
     return fmt::format("a checkpoint of the unknown kind {}", static_cast<unsigned>(p.course.limit.checkpoint));
+  if (m.as != kernels::form::fp32 && (p.is != peer_message::kind::chunk || kernels::is_sparse(m.as)))
+    return fmt::format("a message between workers in the form {}", static_cast<unsigned>(m.as));
   return first_of(check(m.where), finite("weight", p.weight), check(p.part), at_least("samples", p.facts.samples, 0),
                   ignores(p.facts));
 }

@@ -92,8 +92,11 @@ std::size_t payload_bytes(const message& msg) {
         if constexpr (std::is_same_v<Message, partial_part>)
           if (m.empty)
             return 0;
+        if constexpr (requires { m.bytes; })
+          if (kernels::is_sparse(m.as))
+            return m.bytes;
         if constexpr (requires { m.as; })
-          return kernels::is_sparse(m.as) ? m.bytes : kernels::encoded_bytes(m.as, m.where.elements());
+          return kernels::encoded_bytes(m.as, m.where.elements());
         else if constexpr (requires { m.where; })
           return static_cast<std::size_t>(m.where.end - m.where.begin) * sizeof(float);
         return 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The lane protocol, version 9: what two nodes of one job say to each other at every step.
+# The lane protocol, version 10: what two nodes of one job say to each other at every step.
 
 @0xc53f636cbd0941bc;
 
@@ -53,7 +53,7 @@ $Cxx.namespace("troupe::protocols::wire::schema");
 const magic :UInt64 = 0x454e414c45505254;
 # "TRPELANE" in the order of the bytes on the wire.
 
-const version :UInt16 = 9;
+const version :UInt16 = 10;
 
 struct Frame {
   union {
@@ -365,4 +365,5 @@ struct PeerPart {
     # In a chunk, likewise:
     saves @15 :Bool;       # the version that the sum makes is for a checkpoint
   }
+  form @9 :UInt8; # of a chunk, as in PushPart; no sparse one
 }

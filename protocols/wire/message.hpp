@@ -87,6 +87,7 @@ struct peer_part {
   worker_id to;
   peer_message message; ///< `data` is 0
   range where;
+  kernels::form as = kernels::form::fp32; ///< of a chunk: any but a sparse one
   friend bool operator==(const peer_part&, const peer_part&) = default;
 };
 

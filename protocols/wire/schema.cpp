@@ -339,6 +339,7 @@ void put(schema::PeerPart::Builder to, const peer_part& m) {
   to.setWeight(m.message.weight);
   to.setSteps(m.message.made.steps);
   to.setSamples(m.message.made.samples);
+  to.setForm(static_cast<std::uint8_t>(m.as));
   put(to.initWhere(), m.where);
   if (m.message.is != peer_message::kind::replica)
     put(to.initSum(), m.message);
@@ -350,7 +351,8 @@ peer_part get(schema::PeerPart::Reader from) {
                  from.getWeight(),
                  {},
                  {from.getSteps(), from.getSamples()}},
-                get(from.getWhere())};
+                get(from.getWhere()),
+                static_cast<kernels::form>(from.getForm())};
   if (from.hasSum())
     get(from.getSum(), out.message);
   return out;

@@ -110,6 +110,55 @@ class Weights(CodecsTest):
         self.assertNotEqual(int8, self.encoded("int8")["weights_digest"])
 
 
+class Sums(CodecsTest):
+    """Among workers: each encodes terms for the owners of segments, and each owner its sums."""
+    SUMS = ["protocol.name=allreduce", "protocol.algorithm=direct"]
+    LATE = ["protocol.steps=4", "protocol.fragments=2", "protocol.overlap_steps=1", "protocol.outer=nesterov"]
+
+    def digest(self, *settings, nodes=1):
+        made = self.run_job("--nodes", str(nodes), *as_sets([*self.SUMS, *settings]), job=JOB)
+        self.assertEqual(made["steps"], 30)
+        return made["weights_digest"]
+
+    def test_placement_does_not_change_the_weights(self):
+        found = {}
+        for codec, group in combinations(("none", *CODECS), (1, 2)):
+            with self.subTest(codec, group=group):
+                sets = [f"codec.push={codec}", f"protocol.group={group}"]
+                found[codec] = self.digest(*sets)
+                for nodes in (2, 4):
+                    self.assertEqual(self.digest(*sets, nodes=nodes), found[codec], nodes)
+        self.assertEqual(len(set(found.values())), len(found), "each codec rounds in its own way")
+
+    def test_a_simulation_computes_what_a_run_does(self):
+        ways = (["codec.push=int4", "protocol.group=1"], ["codec.push=onebit", "protocol.group=2"], [*self.LATE, "protocol.group=1"],
+                [*self.LATE, "codec.push=int8", "protocol.group=1"])
+        for way in ways:
+            with self.subTest(" ".join(way)):
+                sets = as_sets([*self.SUMS, *way])
+                ran, simulated = self.run_job(*sets, "--nodes", "2", job=JOB), self.simulated(*sets)
+                for key in ("steps", "train_loss", "test_loss"):
+                    self.assertEqual(ran[key], simulated[key], key)
+
+    def test_who_comes_back_goes_on_with_the_rest(self):
+        steps = ["stop.steps=600", "codec.push=onebit", "protocol.group=1"]
+        ran = self.run_job(*as_sets([*self.SUMS, *steps]), "--nodes", "3", "--fault", "crash=worker:1,at_s=0.5", job=JOB)
+        self.assertEqual(ran["steps"], 600)
+        self.assertGreater(ran["test_accuracy"], 0.2)
+
+    def test_each_reason_why_not_is_said(self):
+        for sets, words in (
+                (["codec.push=int8", "protocol.algorithm=ring"], 'round at each; write protocol.algorithm = "direct"'),
+                (["codec.push=int8", "protocol.algorithm=auto", "cluster.workers=9"], 'write protocol.algorithm = "direct"'),
+                (["codec.push=topk"], "sums every element among its workers; name fp16, bf16, int8, int4 or onebit"),
+                (["codec.params=int8"], "whose workers keep the parameters themselves")):
+            with self.subTest(" ".join(sets)):
+                done = subprocess.run([cluster_test.TROUPE, "check", self.path("job.toml", JOB), *as_sets([*self.SUMS, *sets])],
+                                      capture_output=True, text=True, timeout=cluster_test.DEADLINE_S, check=False)
+                self.assertEqual(done.returncode, 2, done.stdout)
+                self.assertIn(words, done.stderr)
+
+
 class Parameters(CodecsTest):
     @staticmethod
     def both(codec):

@@ -76,6 +76,7 @@ KINDS = {
     "allreduce of local steps": [*ALLREDUCE, "--set", "protocol.group=1", "--set", "protocol.steps=3", "--set", "protocol.outer=nesterov"],
     "allreduce of fragments that come late": [*ALLREDUCE, "--set", "protocol.group=1", "--set", "protocol.steps=4", "--set", "protocol.fragments=2",
                                               "--set", "protocol.overlap_steps=1", "--set", "protocol.outer=nesterov"],
+    "allreduce of int4 sums": [*ALLREDUCE, "--set", "protocol.group=1", "--set", "protocol.algorithm=direct", "--set", "codec.push=int4"],
     "admm": ["--set", "protocol.name=admm", "--set", "protocol.barrier=4", "--set", "protocol.steps=2"],
     "local sgd": ["--set", "protocol.name=local", "--set", "protocol.steps=3", "--set", "optimizer.momentum=0.0"],
     "local momentum": ["--set", "protocol.name=local", "--set", "protocol.steps=3", "--set", "protocol.sample_fraction=0.5"],
@@ -264,7 +265,7 @@ class Course(ResumeTest):
         run = subprocess.run(self.command(events=True), capture_output=True, text=True, preexec_fn=small_files,
                              timeout=cluster_test.DEADLINE_S, check=False)
         self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertRegex(run.stderr, r"no checkpoint of step 5: shard 0: .*: File too large")
+        self.assertRegex(run.stderr, r"no checkpoint of step \d+: shard 0: .*: File too large")
         self.assertEqual([name for _, _, names in os.walk(self.path("kept")) for name in names if name != ".mark"], [])
 
 

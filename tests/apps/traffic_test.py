@@ -120,6 +120,7 @@ class Bytes(TrafficTest):
         for algorithm in ("direct", "ring", "halving", "tree"):
             with self.subTest(algorithm):
                 self.expect_what_check_says("allreduce", "apart", 60, "--set", f"protocol.algorithm={algorithm}")
+        self.expect_what_check_says("allreduce", "two a node", 60, "--set", "protocol.algorithm=direct", "--set", "codec.push=int4")
         fragments = [f"protocol.{each}" for each in ("steps=4", "fragments=4", "outer=nesterov")]
         self.expect_what_check_says("allreduce", "apart", 60, *(word for each in fragments for word in ("--set", each)))
         # Of two workers on each of two nodes one sends for both: half of what four would.

@@ -82,6 +82,7 @@ def drawn(seed):
         sets += [f"protocol.group={draw.choice([1, 2, 2, 3])}"] * bool(algorithm)
         late = [f"protocol.{each}" for each in ("steps=4", "fragments=2", "overlap_steps=1", "outer=nesterov")]
         sets += late * (algorithm != "" and draw.random() < 0.4)
+        sets += ["codec.push=int4"] * (algorithm == "direct" and draw.random() < 0.5)
         return Schedule(seed, form, sets, faults, replays=False)
     if form == "shard":
         sets[-1:] = ["cluster.shards=4", "cluster.placement=colocated"]

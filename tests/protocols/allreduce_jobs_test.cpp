@@ -196,7 +196,8 @@ TEST(AllreduceJobs, WhatComesLateIsNotWaitedFor) {
     return trained_for(job, what).second;
   };
   const nanoseconds plain = duration(0), late = duration(4);
-  EXPECT_LT(late, (20 * 6 + 4) * 10'000'000 + 60'000'000) << "20 rounds of 6 steps, the last version 4 later; to begin and to end";
+  EXPECT_LT(late, (20 * 6 + 4) * 10'000'000 + 60'000'000)
+      << "20 rounds of 6 steps, the last version 4 later; to begin and to end";
   EXPECT_GT(plain, 20 * (6 * 10'000'000 + 29'000'000));
 }
 

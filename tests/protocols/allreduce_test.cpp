@@ -7,68 +7,13 @@
 #include <gtest/gtest.h>
 
 #include "protocols/lead.hpp"
-#include "tests/protocols/making.hpp"
+#include "tests/protocols/reducing.hpp"
 
 namespace troupe::protocols {
 namespace {
 
-using collective::algorithm;
-using collective::facts;
-using kind = peer_message::kind;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
-
-constexpr std::uint64_t model = 64; // bytes
-
-member life(std::uint32_t worker) {
-  return {w(worker), {}};
-}
-
-peer_message standing(std::uint32_t worker, std::uint32_t epoch, std::optional<std::uint64_t> at) {
-  return {.from = life(worker), .round = at.value_or(0), .weight = at ? 1.0 : 0.0, .is = kind::standing, .epoch = e(epoch)};
-}
-
-peer_message chunk(std::uint32_t worker, std::uint64_t round, std::uint32_t stage, segment_range part, std::uint64_t data,
-                   facts of = {10, 5}, std::uint32_t epoch = 1) {
-  return {.from = life(worker),
-          .round = round,
-          .data = t(data),
-          .is = kind::chunk,
-          .epoch = e(epoch),
-          .stage = stage,
-          .part = part,
-          .facts = of};
-}
-
-compute cut(std::uint64_t step, std::uint64_t position, std::uint32_t index, std::uint32_t n) {
-  return {.step = step, .position = position, .batches = n, .cuts = n, .parts = {{index, 1}}};
-}
-
-computed done(std::uint64_t step, std::uint64_t gradient, std::int64_t samples = 10) {
-  return {.step = step, .gradient = t(gradient), .samples = samples, .loss = 0.5, .compute = 3};
-}
-
-/// Worker 0, which has the initial parameters and has heard from each of the others: in its first step.
-allreduce_worker begun(const plan& with, std::optional<algorithm> which = algorithm::direct) {
-  allreduce_worker out{life(0), {.which = which}};
-  out.model_is(model);
-  out.on(with);
-  out.on(params{.epoch = with.epoch, .parameters = t(50)});
-  for (const member& other : with.workers)
-    if (other != life(0))
-      out.on(standing(other.worker.value, with.epoch.value, 0));
-  return out;
-}
-
-/// Worker 0 of two, past its first version: in its second step.
-allreduce_worker at_version_one() {
-  allreduce_worker out = begun(plan_of(1, {0, 1}));
-  out.on(done(1, 100));
-  out.on(chunk(1, 1, 0, {0, 1, 2}, 101));
-  out.on(chunk(1, 1, 1, {1, 2, 2}, 102, {20, 10}));
-  return out;
-}
 
 // -- the worker
 
@@ -79,6 +24,15 @@ TEST(Allreduce, ItBeginsAtTheInitialParametersOnceAllHaveThem) {
   const worker_effects out = worker.on(params{.epoch = e(1), .parameters = t(50)});
   EXPECT_EQ(out, (worker_effects{adopt{v(0), t(50)}, send_peer{w(0), standing(1, 1, 0)}, cut(1, 0, 1, 2)}));
   EXPECT_EQ(worker.on(params{.epoch = e(1), .key = 9, .parameters = t(51)}), worker_effects{}) << "there are no others";
+}
+
+TEST(Allreduce, OnlyAnOwnersTermsAndSumsMayBeEncoded) {
+  using collective::cargo;
+  allreduce_worker worker = begun(plan_of(1, {0, 1}));
+  EXPECT_EQ(only<send_peer>(worker.on(done(1, 100))).cargo, cargo::term);
+  EXPECT_EQ(only<send_peer>(worker.on(chunk(1, 1, 0, {0, 1, 2}, 101))).cargo, cargo::sum);
+  allreduce_worker by_ring = begun(plan_of(1, {0, 1}), algorithm::ring);
+  EXPECT_EQ(only<send_peer>(by_ring.on(done(1, 100))).cargo, cargo::plain);
 }
 
 TEST(Allreduce, ItBeginsAtThePlaceOfTheInitialParameters) {
@@ -102,14 +56,12 @@ TEST(Allreduce, WhoIsNotInThePlanSaysNothing) {
 // Of 10 and 5 samples: thirds, as a shard weighs them.
 TEST(Allreduce, DirectWeighsEachGradientBySamplesInWorkerOrder) {
   allreduce_worker worker = begun(plan_of(1, {0, 1}));
-  EXPECT_EQ(worker.on(done(1, 100)), (worker_effects{send_peer{w(1),
-                                                               {.from = life(0),
-                                                                .round = 1,
-                                                                .data = t(100),
-                                                                .is = kind::chunk,
-                                                                .epoch = e(1),
-                                                                .part = {1, 2, 2},
-                                                                .facts = {10, 5}}}}));
+  EXPECT_EQ(
+      worker.on(done(1, 100)),
+      (worker_effects{send_peer{
+          w(1),
+          {.from = life(0), .round = 1, .data = t(100), .is = kind::chunk, .epoch = e(1), .part = {1, 2, 2}, .facts = {10, 5}},
+          collective::cargo::term}}));
   const worker_effects own = worker.on(chunk(1, 1, 0, {0, 1, 2}, 101, {5, 1}));
   ASSERT_EQ(own.size(), 3U);
   EXPECT_EQ(own[0], worker_effect(add_up{t(100), {0, 1, 2}, {{t(100), 10. / 15}, {t(101), 5. / 15}}}));
@@ -403,170 +355,6 @@ TEST(AllreduceOfLocalSteps, WorkersGoOnFromTheVersionWhateverACheckpointHas) {
   EXPECT_TRUE(only<local_step>(worker.on(params{.epoch = e(1), .parameters = t(50)})).from_common);
   worker.on(done(1, 0));
   EXPECT_EQ(only<send_push>(worker.on(done(2, 100))).push.samples, 20);
-}
-
-// -- fragments, and sums that come late
-
-/// Worker 0 of two in the first of four steps: sums of two fragments in turn, which come a step late.
-allreduce_worker in_fragments(const worker_memory& from = {}, version at = {},
-                              std::optional<algorithm> which = algorithm::direct) {
-  allreduce_worker out{life(0), {.which = which, .steps = 4, .outer = outer, .fragments = 2, .overlap = 1, .merge = 0.25}};
-  out.model_is(model);
-  out.goes_on(from);
-  out.on(plan_of(1, {0, 1}));
-  out.on(params{.epoch = e(1), .ver = at, .parameters = t(50)});
-  out.on(standing(1, 1, at.value));
-  return out;
-}
-
-/// Likewise, in the step after the one that its first sum is of.
-allreduce_worker while_it_sums() {
-  allreduce_worker out = in_fragments();
-  out.on(done(1, 0));
-  out.on(done(2, 100));
-  return out;
-}
-
-/// The peer's terms and sums for a version, whose fragment has two of the four segments.
-worker_effects sums(allreduce_worker& worker, std::uint64_t ver, std::uint32_t fragment) {
-  worker_effects out = worker.on(chunk(1, ver, 0, {2 * fragment, 2 * fragment + 1, 4}, 100 * ver + 1, {20, 10}));
-  const worker_effects last = worker.on(chunk(1, ver, 1, {2 * fragment + 1, 2 * fragment + 2, 4}, 100 * ver + 2, {40, 20}));
-  out.insert(out.end(), last.begin(), last.end());
-  return out;
-}
-
-TEST(AllreduceInFragments, TheFirstVersionIsOfTheSecondFragmentAndTheNextStepDoesNotWaitForIt) {
-  allreduce_worker worker = in_fragments();
-  EXPECT_EQ(worker.on(done(1, 0)), (worker_effects{local_step{.gradient = cut(2, 20, 0, 2), .measures = true}}));
-  const worker_effects out = worker.on(done(2, 100));
-  const peer_message sent = only<send_peer>(out).message;
-  EXPECT_EQ(sent.part, (segment_range{3, 4, 4})) << "the other's segment of fragment 1";
-  EXPECT_EQ(sent.facts, (facts{20, 10}));
-  EXPECT_EQ(out.back(), worker_effect(local_step{.gradient = cut(3, 40, 0, 2)}));
-  EXPECT_THAT(worker.waiting_for(), ElementsAre(w(1)));
-}
-
-TEST(AllreduceInFragments, ASumThatIsEarlyWaitsForTheStepsThatItMayBeLateBy) {
-  allreduce_worker worker = while_it_sums();
-  const worker_effects early = sums(worker, 1, 1);
-  EXPECT_EQ(early[0], worker_effect(add_up{t(100), {2, 3, 4}, {{t(100), 0.5}, {t(101), 0.5}}}));
-  EXPECT_EQ(count<take_step>(early), 0U);
-  EXPECT_THAT(worker.waiting_for(), IsEmpty());
-  const worker_effects out = worker.on(done(3, 0));
-  const segment_range second{1, 2, 2};
-  EXPECT_EQ(out, (worker_effects{take_step{{.epoch = e(1), .ver = v(1), .step = outer, .workers = 2}, {t(100), 1}, second},
-                                 mix_common{second, 0.25}, only<send_push>(out),
-                                 local_step{.gradient = cut(4, 60, 0, 2), .measures = true}}))
-      << "the third step is one of the next sum";
-  EXPECT_EQ(only<send_push>(out).push.applied, 40U);
-}
-
-TEST(AllreduceInFragments, OneThatIsLaterIsWaitedFor) {
-  allreduce_worker worker = while_it_sums();
-  EXPECT_EQ(worker.on(done(3, 0)), worker_effects{});
-  const worker_effects out = sums(worker, 1, 1);
-  EXPECT_EQ(count<mix_common>(out), 1U);
-  EXPECT_EQ(only<local_step>(out).gradient, cut(4, 60, 0, 2));
-}
-
-TEST(AllreduceInFragments, TheNextVersionIsOfTheFirstFragmentAndOfAsManySteps) {
-  allreduce_worker worker = while_it_sums();
-  sums(worker, 1, 1);
-  worker.on(done(3, 0));
-  const worker_effects out = worker.on(done(4, 200));
-  EXPECT_EQ(only<send_peer>(out).message.part, (segment_range{1, 2, 4}));
-  EXPECT_EQ(only<send_peer>(out).message.facts, (facts{20, 10})) << "of the third and fourth";
-  sums(worker, 2, 0);
-  const take_step made = only<take_step>(worker.on(done(5, 0)));
-  EXPECT_EQ(made.part, (segment_range{0, 1, 2}));
-  EXPECT_EQ(made.round.position, 60U) << "where the steps begin since the last version";
-  EXPECT_EQ(made.round.samples_before, 40U);
-}
-
-TEST(AllreduceInFragments, AFragmentGoesByItsShareOfAllBatches) {
-  allreduce_worker worker = in_fragments({}, {}, algorithm::tree);
-  worker.on(done(1, 0, 7));
-  EXPECT_EQ(worker.on(done(2, 100, 10))[0], worker_effect(add_up{t(100), {2, 4, 4}, {{t(100), 17. / 40}}}));
-}
-
-TEST(AllreduceInFragments, PartsOfAnotherFragmentAreRefused) {
-  allreduce_worker worker = while_it_sums();
-  EXPECT_THAT(only<refuse>(worker.on(chunk(1, 1, 0, {0, 1, 4}, 101))).why, HasSubstr("direct sums segments 2 to 3 of 4"));
-  EXPECT_THAT(only<refuse>(worker.on(chunk(1, 2, 0, {2, 3, 4}, 102))).why, HasSubstr("segments 0 to 1 of 4"));
-  EXPECT_THAT(only<refuse>(worker.on(chunk(1, 1, 0, {2, 5, 4}, 103))).why, HasSubstr("segments 2 to 3"));
-}
-
-TEST(AllreduceInFragments, WhatIsNotFiniteIsDroppedAndAllGoOnFromTheVersion) {
-  allreduce_worker worker = while_it_sums();
-  worker.on(chunk(1, 1, 0, {2, 3, 4}, 101, {20, 10, false}));
-  worker.on(chunk(1, 1, 1, {3, 4, 4}, 102, {40, 20, false}));
-  worker_effects out = worker.on(done(3, 0));
-  EXPECT_EQ(count<take_step>(out) + count<mix_common>(out), 0U);
-  EXPECT_EQ(only<local_step>(out), (local_step{.gradient = cut(4, 60, 0, 2), .from_common = true, .measures = true}));
-  EXPECT_TRUE(worker.kept().sum.empty());
-  out = worker.on(done(4, 200));
-  EXPECT_EQ(only<send_peer>(out).message.facts, (facts{10, 5})) << "the third step is lost";
-}
-
-TEST(AllreduceInFragments, ANewPlanBeginsAgainAtTheVersion) {
-  allreduce_worker worker = while_it_sums();
-  sums(worker, 1, 1);
-  EXPECT_EQ(worker.on(plan_of(2, {0})), worker_effects{discard{t(100)}}) << "the third step is still being computed";
-  EXPECT_EQ(worker.on(done(3, 0)), (worker_effects{local_step{.gradient = cut(4, 0, 0, 1), .from_common = true}}));
-  EXPECT_EQ(only<local_step>(worker.on(done(4, 0))).measures, true) << "no step of a version before that is still to come";
-}
-
-TEST(AllreduceInFragments, AtALimitItStopsWhereTheVersionIsMade) {
-  allreduce_worker worker = while_it_sums();
-  worker.on(hold_order{.at_version = 1});
-  sums(worker, 1, 1);
-  const worker_effects out = worker.on(done(3, 0));
-  EXPECT_EQ(count<mix_common>(out), 1U);
-  EXPECT_EQ(count<local_step>(out), 0U);
-  EXPECT_EQ(worker.on(hold_order{}), (worker_effects{local_step{.gradient = cut(4, 60, 0, 2), .measures = true}}));
-}
-
-TEST(AllreduceInFragments, ACheckpointHasTheWorkersOwnWithItsStepsThatAreInNoVersion) {
-  allreduce_worker worker = while_it_sums();
-  EXPECT_TRUE(worker.kept().sum.empty()) << "at no version";
-  sums(worker, 1, 1);
-  worker.on(done(3, 0, 9));
-  const kept_replica kept = worker.kept();
-  EXPECT_EQ(kept.sum, (std::vector<term>{{own_parameters, 1}}));
-  EXPECT_EQ(kept.open, (facts{9, 4.5}));
-
-  allreduce_worker next = in_fragments({.samples = 40, .has_replica = true, .open = kept.open}, v(1));
-  const worker_effects out = next.on(done(1, 200));
-  EXPECT_EQ(only<send_peer>(out).message.facts, (facts{19, 9.5})) << "one step of two is made before";
-}
-
-TEST(AllreduceInFragments, WithoutItsOwnFromACheckpointAWorkerGoesOnFromTheVersion) {
-  for (const bool early : {true, false}) {
-    allreduce_worker worker{life(0), {.which = algorithm::direct, .steps = 4, .fragments = 2, .overlap = 1}};
-    worker.goes_on({.samples = 40, .has_replica = !early, .open = {9, 4.5}});
-    worker.on(plan_of(1, {0, 1}));
-    if (!early)
-      worker.on(plan_of(2, {0, 1}));
-    worker.on(params{.epoch = e(1), .ver = v(1), .parameters = t(50)});
-    const worker_effects out = worker.on(standing(1, early ? 1 : 2, 1));
-    EXPECT_EQ(only<local_step>(out), (local_step{.gradient = cut(1, 0, 0, 2), .from_common = true, .measures = true})) << early;
-    EXPECT_EQ(only<send_peer>(worker.on(done(1, 200))).message.facts, (facts{10, 5}));
-  }
-}
-
-TEST(AllreduceInFragments, OnlyWhatGoesTogetherIsAccepted) {
-  const auto problem = [](std::int64_t steps, std::int64_t fragments, std::int64_t overlap) {
-    protocol_spec spec{.name = "allreduce"};
-    spec.parameters = {{"steps", steps}, {"fragments", fragments}, {"overlap_steps", overlap}};
-    return allreduce_protocol().validate(spec, 2);
-  };
-  EXPECT_THAT(problem(1, 2, 0), HasSubstr("are of local steps"));
-  EXPECT_THAT(problem(1, 1, 1), HasSubstr("are of local steps"));
-  EXPECT_THAT(problem(4, 3, 0), HasSubstr("4 is no multiple"));
-  EXPECT_THAT(problem(2, 4, 0), HasSubstr("2 is no multiple"));
-  EXPECT_THAT(problem(4, 2, 2), HasSubstr("every 2 steps"));
-  EXPECT_EQ(problem(4, 2, 1), "");
-  EXPECT_EQ(problem(4, 4, 0), "");
 }
 
 // -- a death

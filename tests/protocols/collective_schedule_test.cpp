@@ -313,6 +313,29 @@ std::string sum_of(algorithm which, const topology& among, std::uint32_t segment
   return at.has().front().at(segment).sum;
 }
 
+/// Of every segment each term goes to its owner once, and its sum from there to all others.
+TEST(CollectiveCargo, OfDirectIsTermsToAnOwnerAndSumsFromThere) {
+  const topology flat{5}, pairs{10, [](std::uint32_t rank) { return rank / 2; }};
+  for (const topology& among : {flat, pairs}) {
+    std::map<cargo, std::uint32_t> sent;
+    for (std::uint32_t rank = 0; rank < among.ranks; ++rank)
+      for (const step& each : schedule(algorithm::direct, among, rank)) {
+        const cargo what = cargo_of(algorithm::direct, among, each.stage);
+        sent[what] += each.does == step::kind::send ? 1 : 0;
+        if (what != cargo::plain) {
+          EXPECT_EQ(each.last - each.first, 1U) << "an owner's";
+          EXPECT_NE(each.does, what == cargo::term ? step::kind::take : step::kind::add);
+        }
+      }
+    EXPECT_EQ(sent[cargo::term], 20U);
+    EXPECT_EQ(sent[cargo::sum], 20U);
+    EXPECT_EQ(sent[cargo::plain], among.groups.empty() ? 0U : 10U) << "into the groups and out of them";
+  }
+  for (const algorithm which : {algorithm::ring, algorithm::halving, algorithm::tree})
+    for (std::uint32_t stage = 0; stage < 4; ++stage)
+      EXPECT_EQ(cargo_of(which, flat, stage), cargo::plain);
+}
+
 TEST(CollectiveOrder, DirectAddsInRankOrderAsAShardDoes) {
   for (std::uint32_t segment = 0; segment < 4; ++segment)
     EXPECT_EQ(sum_of(algorithm::direct, 4, segment), "(((0+1)+2)+3)");

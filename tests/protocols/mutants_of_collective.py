@@ -80,4 +80,7 @@ MUTANTS = [
     ("collective/reduction.cpp", "    state_.is = course::done;\n", "", "it is never done"),
     ("collective/reduction.cpp", "reduced{state_.known.front()}", "reduced{state_.known.back()}", "the facts of the last segment",
      "they are the same at all ranks, too"),
+    ("collective/schedule.cpp", "  if (which != algorithm::direct || stage < first)", "  if (stage < first)", "cargo: every algorithm has owners"),
+    ("collective/schedule.cpp", "  if (which != algorithm::direct || stage < first)", "  if (which != algorithm::direct)", "cargo: what stays in a group may be encoded"),
+    ("collective/schedule.cpp", "return stage == first ? cargo::term : cargo::sum;", "return stage == first ? cargo::sum : cargo::term;", "cargo: terms are taken for sums"),
 ]

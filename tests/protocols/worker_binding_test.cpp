@@ -27,6 +27,7 @@ struct scripted_worker final : worker {
   std::vector<peer_message> messages;
   worker_effects next; ///< of the next message
   kept_replica keeps;
+  std::optional<version> later; ///< it saves this version, and those after it, by itself
 
   worker_effects answer() { return std::exchange(next, {}); }
   worker_effects on(const plan&) override { return answer(); }
@@ -43,6 +44,7 @@ struct scripted_worker final : worker {
     return answer();
   }
   kept_replica kept() const override { return keeps; }
+  bool saves_later(version ver) const override { return later && *later <= ver; }
 };
 
 /// Tensors are words; a set has a part of each of two shards.
@@ -90,7 +92,10 @@ struct world_of_words {
   void push_again(std::optional<holder_id> to) { again.push_back(to ? "to " + std::to_string(to->value) : "to all"); }
   bool reaches(worker_id) const { return way_is_free; }
   void send(const send_peer& effect) { sent_to.push_back(effect.to); }
-  void send_chunk(const send_peer& effect, const tensor& of) { chunks.push_back(of + " to " + std::to_string(effect.to.value)); }
+  tensor send_chunk(const send_peer& effect, const tensor& of) {
+    chunks.push_back(of + " to " + std::to_string(effect.to.value));
+    return of + ", sent";
+  }
   tensor add_up(const tensor& to, const segment_range&, const operands<tensor>& sum) {
     tensor out;
     for (const auto& term : sum)
@@ -150,6 +155,18 @@ TEST_F(WorkerBinding, WhereAllHaveTheSameOneSavesThatToo) {
   EXPECT_EQ(world.wholes, std::vector<std::string>{"7 at 60 under plan 4"});
   subject->on(keep_order{v(7)});
   EXPECT_EQ(world.saved.size(), 2U) << "that is done";
+}
+
+// Another worker has made the version, and saved it, before this one has.
+TEST_F(WorkerBinding, AVersionThatItIsStillToMakeIsSavedThen) {
+  subject = bound(true);
+  plan_with(2, 1);
+  machine->later = v(6);
+  subject->on(keep_order{v(5)});
+  subject->on(keep_order{v(6)});
+  EXPECT_EQ(world.saved, std::vector<std::uint64_t>{5});
+  perform({save_replica{v(6), false, {}}});
+  EXPECT_EQ(world.saved, (std::vector<std::uint64_t>{5, 6}));
 }
 
 TEST_F(WorkerBinding, ParametersOfItsOwnAreSavedAsItsMachineNamesThem) {
@@ -322,7 +339,7 @@ TEST_F(WorkerBinding, ASumIsMadeInPlaceOfTheGradientAndAStepUsesItUp) {
   perform({add_up{gradient, {}, {{chunk, 0.5}, {gradient, 0.5}}}, discard{chunk},
            send_peer{w(1), {.data = gradient, .is = peer_message::kind::chunk}}, take_step{{.ver = v(1)}, {gradient, 1}}});
   EXPECT_THAT(world.chunks, ElementsAre("c + g to 1"));
-  EXPECT_THAT(world.steps, ElementsAre("1: c + g"));
+  EXPECT_THAT(world.steps, ElementsAre("1: c + g, sent")) << "what was sent may have become another";
   EXPECT_THAT(world.complaints, IsEmpty());
   perform({add_up{gradient, {}, {{gradient, 1}}}});
   perform({take_step{{.ver = v(2)}, {gradient, 1}}});

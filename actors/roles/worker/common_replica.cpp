@@ -9,6 +9,7 @@
 #include "actors/roles/device.hpp"
 #include "actors/roles/gradient_norm.hpp"
 #include "kernels/assert.hpp"
+#include "kernels/codec.hpp"
 
 namespace troupe::actors {
 
@@ -26,23 +27,47 @@ std::size_t bytes_of(std::int64_t floats) {
 using step_kind = protocols::step_rule::kind;
 
 common_replica::common_replica(std::shared_ptr<kernels::backend> queue, const optimizer_spec& spec, std::int64_t floats,
-                               std::int64_t data_size, std::vector<update_range> ranges, const protocols::step_rule& steps_by)
+                               std::int64_t data_size, std::vector<update_range> ranges, const protocols::step_rule& steps_by,
+                               std::int64_t unit)
     : queue_(std::move(queue)), clip_norm_(steps_by.method == step_kind::optimizer ? spec.clip_norm : 0), floats_(floats),
-      step_(steps_by.method == step_kind::optimizer ? spec : optimizer_spec{.momentum = 0}, *queue_, floats, data_size,
-            std::move(ranges)) {
+      unit_(unit), step_(steps_by.method == step_kind::optimizer ? spec : optimizer_spec{.momentum = 0}, *queue_, floats,
+                         data_size, std::move(ranges)) {
   TROUPE_ASSERT(queue_->on_host());
   if (steps_by.method == step_kind::outer) // a state has as many floats before the first step as after
     step_.begin_outer(steps_by);
 }
 
 flat_range common_replica::where(const protocols::segment_range& part) const {
-  const auto cuts = cut_into_shards(floats_, static_cast<int>(part.of));
+  const auto cuts = cut_into_shards(floats_, static_cast<int>(part.of), unit_);
   return {cuts[part.first].begin, cuts[part.last - 1].end};
 }
 
-kernels::buffer common_replica::cut(const kernels::buffer& of, const protocols::segment_range& part) const {
-  const auto range = where(part);
-  return range.size() == 0 ? kernels::buffer{} : of.slice(bytes_of(range.begin), bytes_of(range.size()));
+void common_replica::each_part(const protocols::send_peer& chunk, const kernels::buffer& of,
+                               const std::function<void(const protocols::wire::peer_part&, const kernels::buffer&)>& send) {
+  using protocols::collective::cargo;
+  const auto whole = where(chunk.message.part);
+  protocols::wire::peer_part head{chunk.to, chunk.message, {whole.begin, whole.end}};
+  head.message.data = {};
+  if (whole.size() == 0)
+    return send(head, {});
+  if (!sums_ || chunk.cargo == cargo::plain)
+    return send(head, of.slice(bytes_of(whole.begin), bytes_of(whole.size())));
+  head.as = sums_->form();
+  for (const auto part : cut_into_partitions(whole, chunk_partition_bytes)) {
+    const std::span<float> values{of.as<float>() + part.begin, static_cast<std::size_t>(part.size())};
+    const auto codes = sums_->encode(chunk.message, chunk.cargo, part, values);
+    if (chunk.cargo == cargo::sum)
+      chunk_encoder::decode(head.as, part, codes, values);
+    head.where = {part.begin, part.end};
+    send(head, codes);
+  }
+}
+
+protocols::operands<kernels::buffer> common_replica::mean_with(double own) const {
+  protocols::operands<kernels::buffer> out{{.tensor = parameters_, .weight = 1 - own}};
+  if (own != 0)
+    out.push_back({.from = protocols::operand<kernels::buffer>::source::own, .weight = own});
+  return out;
 }
 
 kernels::buffer common_replica::zeros() const {
@@ -88,6 +113,8 @@ void common_replica::take_step(protocols::close round, const kernels::buffer& su
     queue_->copy(out.data(), parameters_.data(), bytes_of(floats_));
   step_.apply(terms, round, parameters_.as<const float>(), out.as<float>(), range);
   parameters_ = std::move(out);
+  if (sums_)
+    sums_->made(round.ver);
 }
 
 std::int64_t common_replica::state_floats() const {
@@ -110,7 +137,9 @@ kernels::buffer common_replica::state() const {
   return out;
 }
 
-void common_replica::take_state(const kernels::buffer& from) {
+void common_replica::take_state(protocols::version ver, const kernels::buffer& from) {
+  if (sums_)
+    sums_->made(ver);
   const std::byte* at = from.data();
   const auto get = [&at](void* to, std::size_t bytes) {
     std::memcpy(to, at, bytes);
@@ -130,13 +159,22 @@ chunk_inbox::key chunk_inbox::key_of(const protocols::peer_message& head) {
   return {head.epoch, head.from, head.is, head.round, head.stage, head.part};
 }
 
-bool chunk_inbox::add(const protocols::peer_message& head, flat_range whole, flat_range where, const kernels::buffer& payload) {
+bool chunk_inbox::add(const protocols::peer_message& head, flat_range whole, flat_range where, kernels::form as,
+                      const kernels::buffer& payload) {
   const auto name = key_of(head);
   const auto known = open_.find(name);
   if (known == open_.end() && open_.size() >= max_open)
     return false;
   auto& pieces = known != open_.end() ? known->second : open_.try_emplace(name, whole, allocate_).first->second;
-  const bool fits = pieces.add(0, where, payload);
+  auto floats = payload;
+  if (as != kernels::form::fp32) {
+    floats = {};
+    if (kernels::is_sound(as, {where.begin, where.size()}, payload.span<const std::byte>()))
+      floats = pieces.place(0, where); // none beyond the whole
+    if (floats)
+      chunk_encoder::decode(as, where, payload, floats.span<float>());
+  }
+  const bool fits = floats && pieces.add(0, where, floats);
   if (!fits && pieces.parts(0) == 0)
     open_.erase(name);
   return fits;
@@ -153,7 +191,7 @@ std::optional<kernels::buffer> chunk_inbox::take(const protocols::peer_message& 
 }
 
 result<std::optional<kernels::buffer>> chunk_inbox::join(const common_replica* of, const protocols::plan* newest,
-                                                         const protocols::peer_message& head, flat_range where,
+                                                         const protocols::peer_message& head, flat_range where, kernels::form as,
                                                          const kernels::buffer& payload) {
   using kind = protocols::peer_message::kind;
   if (of == nullptr)
@@ -163,7 +201,7 @@ result<std::optional<kernels::buffer>> chunk_inbox::join(const common_replica* o
                                                : flat_range{0, of->state_floats()};
   if (whole.size() == 0)
     return std::optional{kernels::buffer{}};
-  if (newest != nullptr && newest->epoch == head.epoch && newest->has(head.from) && add(head, whole, where, payload))
+  if (newest != nullptr && newest->epoch == head.epoch && newest->has(head.from) && add(head, whole, where, as, payload))
     return take(head);
   return error{errc::bad_option,
                fmt::format("elements {} to {} of worker {} for version {} under plan {}: it is of no use under plan {}",

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "actors/roles/assembler.hpp"
+#include "actors/roles/codec/chunk_encoder.hpp"
 #include "actors/roles/holder/shard_step.hpp"
 #include "kernels/backend.hpp"
 #include "protocols/binding/operand.hpp"
@@ -21,20 +22,33 @@ namespace troupe::actors {
 /// holders is never written, so tensors that were handed out do not change. One thread; everything has run when a call returns.
 class common_replica {
 public:
-  /// `queue`: on the host. `data_size`, `ranges`: as in shard_step. `steps_by`: all of its steps are of this kind.
+  /// `queue`: on the host. `data_size`, `ranges`: as in shard_step. `steps_by`: all of its steps are of this kind. Segments begin
+  /// at multiples of `unit` floats.
   common_replica(std::shared_ptr<kernels::backend> queue, const optimizer_spec& spec, std::int64_t floats, std::int64_t data_size,
-                 std::vector<update_range> ranges, const protocols::step_rule& steps_by = {});
+                 std::vector<update_range> ranges, const protocols::step_rule& steps_by = {}, std::int64_t unit = flat_alignment);
 
   /// It goes on with the optimizer of another one. To be called before the first step.
   void resume(const saved_state& from) { step_.resume(from); }
+  /// Likewise with what this worker's own codes have lost.
+  void resume_codes(const saved_state& from) {
+    if (sums_)
+      sums_->resume(from);
+  }
   /// All that a shard would save. Not before it has begun.
   role_snapshot saved(protocols::version ver) const { return step_.snapshot({.ver = ver}, {0, floats_}, parameters_); }
   void begin(kernels::buffer parameters) { parameters_ = std::move(parameters); }
   const kernels::buffer& parameters() const { return parameters_; } ///< none before it has begun
+  /// So much of a worker's own parameters, and the rest of these.
+  protocols::operands<kernels::buffer> mean_with(double own) const;
   /// Where these segments are in a flat array.
   flat_range where(const protocols::segment_range& part) const;
-  /// These segments of a flat array, without a copy.
-  kernels::buffer cut(const kernels::buffer& of, const protocols::segment_range& part) const;
+  /// From now on terms and sums travel encoded.
+  void encode_by(std::unique_ptr<chunk_encoder> sums) { sums_ = std::move(sums); }
+  named_buffers kept_codes() const { return sums_ ? sums_->kept() : named_buffers{}; }
+  /// What is sent of a chunk of this flat array: head and payload, of a plain one by reference. A sum that is encoded becomes
+  /// there what its codes say, or its owner would have another one than its peers.
+  void each_part(const protocols::send_peer& chunk, const kernels::buffer& of,
+                 const std::function<void(const protocols::wire::peer_part&, const kernels::buffer&)>& send);
   kernels::buffer allocate(std::size_t bytes) const { return queue_->allocate_host(bytes); }
   kernels::buffer zeros() const;
   /// In `to`, a flat array, these segments become the sum of terms: of chunks of just these segments, or of what is in place.
@@ -46,14 +60,15 @@ public:
   kernels::buffer state() const;
   /// How many floats that has: a multiple of 16.
   std::int64_t state_floats() const;
-  void take_state(const kernels::buffer& from);
+  void take_state(protocols::version ver, const kernels::buffer& from);
 
 private:
   std::shared_ptr<kernels::backend> queue_;
   double clip_norm_;
-  std::int64_t floats_;
+  std::int64_t floats_, unit_;
   shard_step step_;
   kernels::buffer parameters_;
+  std::unique_ptr<chunk_encoder> sums_; ///< none: what travels is as it is
 };
 
 /// What comes from peers in pieces, by sender, plan, round, stage and segments: chunks of a sum and states of replicas. One
@@ -62,14 +77,16 @@ class chunk_inbox {
 public:
   explicit chunk_inbox(std::function<kernels::buffer(std::size_t)> allocate) : allocate_(std::move(allocate)) {}
 
-  /// Adds a piece; false if it was refused: it came twice, or is outside `whole`, what the head says that all pieces cover.
-  bool add(const protocols::peer_message& head, flat_range whole, flat_range where, const kernels::buffer& payload);
+  /// Adds a piece, decoded; false if it was refused: it came twice, is outside `whole`, what the head says that all pieces cover,
+  /// or its bytes are not of the form.
+  bool add(const protocols::peer_message& head, flat_range whole, flat_range where, kernels::form as,
+           const kernels::buffer& payload);
   /// The whole once it is complete, without a copy if it came in one piece; its entry is gone.
   std::optional<kernels::buffer> take(const protocols::peer_message& head);
-  /// `add`, then `take`, of what is under the worker's newest plan (none: null). What has no elements is whole at once. An error
-  /// says why it was refused. `of`: null where workers do not take the same steps.
+  /// `add`, then `take`, of what is under the worker's newest plan (none: null). What has no elements is whole at
+  /// once. An error says why it was refused. `of`: null where workers do not take the same steps.
   result<std::optional<kernels::buffer>> join(const common_replica* of, const protocols::plan* newest,
-                                              const protocols::peer_message& head, flat_range where,
+                                              const protocols::peer_message& head, flat_range where, kernels::form as,
                                               const kernels::buffer& payload);
   /// Forgets what is of an older plan.
   void drop_before(protocols::plan_epoch epoch);

@@ -68,7 +68,7 @@ worker_actor::behavior_type worker_state::make_behavior() {
     bound_.on(head.params, head.from, piece<Payload>{{head.where.begin, head.where.end}, payload, head.as, head.base});
   };
   const auto replica = [this]<class Payload>(const wire::peer_part& head, const Payload& payload) {
-    bound_.on(head.message, piece<Payload>{{head.where.begin, head.where.end}, payload});
+    bound_.on(head.message, piece<Payload>{{head.where.begin, head.where.end}, payload, head.as});
   };
   return {
       [parameters](const wire::params_part& head, const kernels::buffer& payload) { parameters(head, payload); },
@@ -135,7 +135,7 @@ std::optional<kernels::buffer> worker_state::join(const protocols::peer_message&
   using kind = protocols::peer_message::kind;
   if (head.is != kind::replica) {
     if constexpr (std::is_same_v<Payload, kernels::buffer>) {
-      if (auto whole = chunks_in_.join(setup_.common.get(), bound_.newest(), head, part.where, part.data))
+      if (auto whole = chunks_in_.join(setup_.common.get(), bound_.newest(), head, part.where, part.as, part.data))
         return *std::move(whole);
       else
         refused(whole.error().message);
@@ -161,9 +161,10 @@ void worker_state::adopt(protocols::version ver, const tensor& parameters) {
 }
 
 void worker_state::save(protocols::version ver, const protocols::kept_replica& kept, protocols::operands<tensor> replica) {
-  if (setup_.saves)
-    self_->send(setup_.compute, keep_request{ver, setup_.encoder ? setup_.encoder->kept() : named_buffers{}, std::move(replica),
-                                             kept.weight, kept.position, kept.open});
+  if (!setup_.saves)
+    return;
+  auto codes = setup_.encoder ? setup_.encoder->kept() : setup_.common ? setup_.common->kept_codes() : named_buffers{};
+  self_->send(setup_.compute, keep_request{ver, std::move(codes), std::move(replica), kept.weight, kept.position, kept.open});
 }
 
 void worker_state::begin(const protocols::compute& request, const protocols::plan& plan, const protocols::local_step* own) {
@@ -419,14 +420,6 @@ void worker_state::send(const protocols::send_peer& effect) {
           [this](const caf::error& e) { compute_failed(e); });
 }
 
-void worker_state::send_chunk(const protocols::send_peer& effect, const tensor& of) {
-  exchange_.begins(clock_.now());
-  const auto where = setup_.common->where(effect.message.part);
-  wire::peer_part head{effect.to, effect.message, {where.begin, where.end}};
-  head.message.data = {};
-  to_peers_.send(head, setup_.common->cut(of, effect.message.part));
-}
-
 void worker_state::take_step(const protocols::close& round, const tensor& sum, double weight,
                              const protocols::segment_range& part) {
   exchange_.ends(clock_.now(), *setup_.meter);
@@ -434,15 +427,8 @@ void worker_state::take_step(const protocols::close& round, const tensor& sum, d
   adopted_ = round.ver;
 }
 
-void worker_state::mix_common(const protocols::segment_range& part, double own) {
-  protocols::operands<tensor> terms{{.tensor = setup_.common->parameters(), .weight = 1 - own}};
-  if (own != 0)
-    terms.push_back({.from = protocols::operand<tensor>::source::own, .weight = own});
-  self_->send(setup_.compute, mix_request{std::move(terms), setup_.common->where(part)});
-}
-
 void worker_state::take_state(protocols::version ver, const tensor& from) {
-  setup_.common->take_state(from);
+  setup_.common->take_state(ver, from);
   adopted_ = ver;
 }
 

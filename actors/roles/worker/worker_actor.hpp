@@ -108,7 +108,7 @@ public:
   struct piece {
     flat_range where;
     Payload data;
-    kernels::form as = kernels::form::fp32; ///< of parameters, with the next
+    kernels::form as = kernels::form::fp32; ///< of parameters, with the next, and of chunks
     protocols::version base{};
   };
   template <class Payload>
@@ -128,13 +128,19 @@ public:
   void push_again(std::optional<protocols::holder_id> to);
   bool reaches(protocols::worker_id who) const { return to_peers_.reaches(who); }
   void send(const protocols::send_peer& effect);
-  void send_chunk(const protocols::send_peer& effect, const tensor& of);
+  tensor send_chunk(const protocols::send_peer& effect, const tensor& of) {
+    exchange_.begins(clock_.now());
+    setup_.common->each_part(effect, of, [this](const auto& head, const auto& data) { to_peers_.send(head, data); });
+    return of;
+  }
   tensor add_up(const tensor& to, const protocols::segment_range& part, const protocols::operands<tensor>& sum) {
     setup_.common->add_up(to, part, sum);
     return to;
   }
   void take_step(const protocols::close& round, const tensor& sum, double weight, const protocols::segment_range& part);
-  void mix_common(const protocols::segment_range& part, double own);
+  void mix_common(const protocols::segment_range& part, double own) {
+    self_->send(setup_.compute, mix_request{setup_.common->mean_with(own), setup_.common->where(part)});
+  }
   void take_state(protocols::version ver, const tensor& from);
   void refused(const std::string& why);
   void broken(const std::string& why) { activity_.failed(why); }
