@@ -259,7 +259,7 @@ public:
       const protocols::peer_message& msg = head.message;
       if (msg.round != round)
         throw std::runtime_error(fmt::format("it has a chunk of call {} in call {}", msg.round, round));
-      auto whole = chunks_->join(&*replica_, &plan_, msg, {head.where.begin, head.where.end}, head.as, payload);
+      auto whole = chunks_->join(&*replica_, &plan_, head, payload);
       if (!whole)
         throw std::runtime_error(whole.error().message);
       effects.clear();

@@ -145,13 +145,14 @@ TEST(ChunkInbox, CodesOfAPeerAreDecodedWhereTheyLieAndUnsoundOnesRefused) {
   auto wrong = block_of(codes.bytes());
   std::ranges::copy(codes.span<const std::byte>(), wrong.span<std::byte>().begin());
   wrong.as<float>()[0] = std::numeric_limits<float>::quiet_NaN(); // the scale of a block
-  EXPECT_FALSE(inbox.add(as, theirs, first, by.form(), wrong));
-  EXPECT_FALSE(inbox.add(as, theirs, first, by.form(), codes.slice(0, codes.bytes() - 8)));
-  EXPECT_FALSE(inbox.add(as, theirs, beyond, by.form(), codes));
+  const auto part = [&](flat_range where) { return protocols::wire::peer_part{{}, as, {where.begin, where.end}, by.form()}; };
+  EXPECT_FALSE(inbox.add(part(first), theirs, wrong));
+  EXPECT_FALSE(inbox.add(part(first), theirs, codes.slice(0, codes.bytes() - 8)));
+  EXPECT_FALSE(inbox.add(part(beyond), theirs, codes));
   EXPECT_FALSE(inbox.take(as));
-  EXPECT_TRUE(inbox.add(as, theirs, first, by.form(), codes));
-  EXPECT_FALSE(inbox.add(as, theirs, first, by.form(), codes)) << "twice";
-  EXPECT_TRUE(inbox.add(as, theirs, rest, by.form(), by.encode(as, cargo::term, rest, half)));
+  EXPECT_TRUE(inbox.add(part(first), theirs, codes));
+  EXPECT_FALSE(inbox.add(part(first), theirs, codes)) << "twice";
+  EXPECT_TRUE(inbox.add(part(rest), theirs, by.encode(as, cargo::term, rest, half)));
   const auto whole = inbox.take(as);
   ASSERT_TRUE(whole);
   std::vector<float> expected(512);

@@ -28,8 +28,9 @@ struct complete {
 };
 
 /// Adds a part of a push or of a sum, and decodes it if it is encoded; of bytes that are not of the head's form, nothing is.
-template <class Key, class Head>
-bool add_part(tensor_inbox<Key>& to, const Key& key, const Head& head, const kernels::buffer& payload) {
+/// `to`: a tensor_inbox or an assembler.
+template <class Inbox, class Key, class Head>
+bool add_part(Inbox& to, const Key& key, const Head& head, const kernels::buffer& payload) {
   const flat_range where{head.where.begin, head.where.end};
   if (head.as == kernels::form::fp32)
     return to.add(key, where, payload);

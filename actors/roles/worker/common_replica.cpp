@@ -8,8 +8,8 @@
 
 #include "actors/roles/device.hpp"
 #include "actors/roles/gradient_norm.hpp"
+#include "actors/roles/holder/push_inbox.hpp"
 #include "kernels/assert.hpp"
-#include "kernels/codec.hpp"
 
 namespace troupe::actors {
 
@@ -159,22 +159,13 @@ chunk_inbox::key chunk_inbox::key_of(const protocols::peer_message& head) {
   return {head.epoch, head.from, head.is, head.round, head.stage, head.part};
 }
 
-bool chunk_inbox::add(const protocols::peer_message& head, flat_range whole, flat_range where, kernels::form as,
-                      const kernels::buffer& payload) {
-  const auto name = key_of(head);
+bool chunk_inbox::add(const protocols::wire::peer_part& part, flat_range whole, const kernels::buffer& payload) {
+  const auto name = key_of(part.message);
   const auto known = open_.find(name);
   if (known == open_.end() && open_.size() >= max_open)
     return false;
   auto& pieces = known != open_.end() ? known->second : open_.try_emplace(name, whole, allocate_).first->second;
-  auto floats = payload;
-  if (as != kernels::form::fp32) {
-    floats = {};
-    if (kernels::is_sound(as, {where.begin, where.size()}, payload.span<const std::byte>()))
-      floats = pieces.place(0, where); // none beyond the whole
-    if (floats)
-      chunk_encoder::decode(as, where, payload, floats.span<float>());
-  }
-  const bool fits = floats && pieces.add(0, where, floats);
+  const bool fits = add_part(pieces, 0, part, payload);
   if (!fits && pieces.parts(0) == 0)
     open_.erase(name);
   return fits;
@@ -191,9 +182,9 @@ std::optional<kernels::buffer> chunk_inbox::take(const protocols::peer_message& 
 }
 
 result<std::optional<kernels::buffer>> chunk_inbox::join(const common_replica* of, const protocols::plan* newest,
-                                                         const protocols::peer_message& head, flat_range where, kernels::form as,
-                                                         const kernels::buffer& payload) {
+                                                         const protocols::wire::peer_part& part, const kernels::buffer& payload) {
   using kind = protocols::peer_message::kind;
+  const auto& head = part.message;
   if (of == nullptr)
     return error{errc::bad_option, fmt::format("a part of a sum of worker {}: nobody sums here", head.from.worker.value)};
   const auto whole = head.is == kind::standing ? flat_range{}
@@ -201,11 +192,11 @@ result<std::optional<kernels::buffer>> chunk_inbox::join(const common_replica* o
                                                : flat_range{0, of->state_floats()};
   if (whole.size() == 0)
     return std::optional{kernels::buffer{}};
-  if (newest != nullptr && newest->epoch == head.epoch && newest->has(head.from) && add(head, whole, where, as, payload))
+  if (newest != nullptr && newest->epoch == head.epoch && newest->has(head.from) && add(part, whole, payload))
     return take(head);
   return error{errc::bad_option,
                fmt::format("elements {} to {} of worker {} for version {} under plan {}: it is of no use under plan {}",
-                           where.begin, where.end, head.from.worker.value, head.round, head.epoch.value,
+                           part.where.begin, part.where.end, head.from.worker.value, head.round, head.epoch.value,
                            newest != nullptr ? newest->epoch.value : 0)};
 }
 

@@ -79,15 +79,13 @@ public:
 
   /// Adds a piece, decoded; false if it was refused: it came twice, is outside `whole`, what the head says that all pieces cover,
   /// or its bytes are not of the form.
-  bool add(const protocols::peer_message& head, flat_range whole, flat_range where, kernels::form as,
-           const kernels::buffer& payload);
+  bool add(const protocols::wire::peer_part& part, flat_range whole, const kernels::buffer& payload);
   /// The whole once it is complete, without a copy if it came in one piece; its entry is gone.
   std::optional<kernels::buffer> take(const protocols::peer_message& head);
   /// `add`, then `take`, of what is under the worker's newest plan (none: null). What has no elements is whole at
   /// once. An error says why it was refused. `of`: null where workers do not take the same steps.
   result<std::optional<kernels::buffer>> join(const common_replica* of, const protocols::plan* newest,
-                                              const protocols::peer_message& head, flat_range where, kernels::form as,
-                                              const kernels::buffer& payload);
+                                              const protocols::wire::peer_part& part, const kernels::buffer& payload);
   /// Forgets what is of an older plan.
   void drop_before(protocols::plan_epoch epoch);
 

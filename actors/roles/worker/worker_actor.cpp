@@ -135,7 +135,8 @@ std::optional<kernels::buffer> worker_state::join(const protocols::peer_message&
   using kind = protocols::peer_message::kind;
   if (head.is != kind::replica) {
     if constexpr (std::is_same_v<Payload, kernels::buffer>) {
-      if (auto whole = chunks_in_.join(setup_.common.get(), bound_.newest(), head, part.where, part.as, part.data))
+      if (auto whole = chunks_in_.join(setup_.common.get(), bound_.newest(),
+                                       {{}, head, {part.where.begin, part.where.end}, part.as}, part.data))
         return *std::move(whole);
       else
         refused(whole.error().message);
@@ -418,13 +419,6 @@ void worker_state::send(const protocols::send_peer& effect) {
             to_peers_.send(msg, result.sum);
           },
           [this](const caf::error& e) { compute_failed(e); });
-}
-
-void worker_state::take_step(const protocols::close& round, const tensor& sum, double weight,
-                             const protocols::segment_range& part) {
-  exchange_.ends(clock_.now(), *setup_.meter);
-  setup_.common->take_step(round, sum, weight, part);
-  adopted_ = round.ver;
 }
 
 void worker_state::take_state(protocols::version ver, const tensor& from) {

@@ -137,7 +137,11 @@ public:
     setup_.common->add_up(to, part, sum);
     return to;
   }
-  void take_step(const protocols::close& round, const tensor& sum, double weight, const protocols::segment_range& part);
+  void take_step(const protocols::close& round, const tensor& sum, double weight, const protocols::segment_range& part) {
+    exchange_.ends(clock_.now(), *setup_.meter);
+    setup_.common->take_step(round, sum, weight, part);
+    adopted_ = round.ver;
+  }
   void mix_common(const protocols::segment_range& part, double own) {
     self_->send(setup_.compute, mix_request{setup_.common->mean_with(own), setup_.common->where(part)});
   }
