@@ -79,7 +79,7 @@ struct checkpoint_spec {
 
 /// `[codec]`: what tensors become where they travel.
 struct codec_spec {
-  /// "none", "fp16", "bf16", "int8", "int4", "onebit", or some elements alone: "topk", "dgc", "threshold".
+  /// "none", "fp16", "bf16", "int8", "int4", "onebit", some elements alone: "topk", "dgc", "threshold", or "factors".
   std::string push = "none";
   bool error_feedback = false;
   std::string params = "none";    ///< likewise, of what shards send; "changed": the elements that are not as they were
@@ -94,7 +94,9 @@ struct codec_spec {
   kernels::form params_form() const { return form_of(params); }
   bool encodes_params() const { return params_form() != kernels::form::fp32; }
   /// So much that without error feedback it would be lost for good.
-  bool loses_much() const { return form() >= kernels::form::int4; }
+  bool loses_much() const { return form() >= kernels::form::int4 && !factors(); }
+  /// What backward multiplies for the gradient of a matrix travels, and who sums multiplies.
+  bool factors() const { return form() == kernels::form::factors; }
   /// dgc: workers keep the momentum, and shards have none.
   bool corrects_momentum() const { return push == "dgc"; }
   /// Of a push against this version: 0.25, 0.0625, 0.015625 and 0.004 come first (Lin et al. 2018), as far as they are larger.

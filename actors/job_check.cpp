@@ -73,19 +73,33 @@ std::string no_local_rates(const job& job, const extensions& added) {
   return "";
 }
 
-/// Why this protocol's pushes cannot be encoded as the job says; empty: they can.
-std::string no_codec(const job& job, const protocols::protocol& runs) {
+/// Why what workers sum among themselves cannot be encoded as the job says; empty: it can.
+std::string no_codec_of_sums(const job& job, const protocols::protocol& runs) {
   using namespace protocols::collective;
   const codec_spec& codec = job.codec;
-  if (runs.reduces && kernels::is_sparse(codec.form()))
+  const auto sum = runs.reduces(job.protocol, std::max(job.cluster.workers, job.cluster.max_workers), {}, 0);
+  if (kernels::is_sparse(codec.form()))
     return "sums every element among its workers; name fp16, bf16, int8, int4 or onebit, or leave it out";
-  if (runs.reduces
-      && runs.reduces(job.protocol, std::max(job.cluster.workers, job.cluster.max_workers), {}, 0).by != algorithm::direct)
+  if (codec.factors() && sum.by != algorithm::broadcast)
+    return "sends sums; write protocol.algorithm = \"broadcast\", by which terms go to all, or leave it out";
+  if (codec.factors() && (!sum.among.groups.empty() || (runs.asks_for_nodes && runs.asks_for_nodes(job.protocol))))
+    return "sums a node's workers first, and a sum has no two factors; write protocol.group = 1, or leave it out";
+  if (!sums_terms(sum.by))
     return "adds up in hops and would round at each; write protocol.algorithm = \"direct\", or leave it out";
-  if (runs.reduces)
-    return "";
-  if (runs.decentralized)
+  return "";
+}
+
+/// Why this protocol's pushes cannot be encoded as the job says; empty: they can.
+std::string no_codec(const job& job, const protocols::protocol& runs) {
+  const codec_spec& codec = job.codec;
+  if (runs.decentralized && !runs.reduces)
     return "sends no pushes: its workers send each other whole replicas; leave it out";
+  if (codec.factors() && runs.keeps && runs.keeps(job.protocol).replica)
+    return "sends what local steps have made, which has no two factors; leave it out";
+  if (runs.reduces)
+    return no_codec_of_sums(job, runs);
+  if (codec.factors() && runs.decodes)
+    return "pushes weighted sums of several parts' gradients, which have no two factors; leave it out";
   if (runs.decodes)
     return "adds up pushes with weights that change from round to round, which would enlarge what a codec loses; leave it out";
   if (!runs.pushes_parameters)
@@ -125,6 +139,22 @@ std::optional<job_problem> sparse_problem(const job& job, const extensions& adde
     if (runs.keeps && runs.keeps(job.protocol).replica)
       return wrong("protocol.name", fmt::format("protocol.name = \"{}\"", runs.name),
                    "which adds up gradients in a momentum of its own: local steps have one already");
+  return {};
+}
+
+/// Why a step has no factors to push.
+std::optional<job_problem> factors_problem(const job& job) {
+  if (!job.codec.factors())
+    return {};
+  if (job.compute.device != "cpu")
+    return job_problem{"compute.device",
+                       fmt::format("compute.device = \"{}\" does not go with codec.push = \"factors\", of which "
+                                   "there are copies in host memory alone; leave one of them out",
+                                   job.compute.device)};
+  if (job.data.piece_rows() < job.data.batch)
+    return job_problem{"data.micro_batch", fmt::format("data.micro_batch = {} does not go with codec.push = \"factors\": a "
+                                                       "gradient that is added up in pieces has no two; leave one of them out",
+                                                       job.data.micro_batch)};
   return {};
 }
 
@@ -234,6 +264,8 @@ std::vector<job_problem> check_job(const job& job, const extensions& added) {
   if (auto why = codec_problem(job, added))
     wrong.push_back(std::move(*why));
   if (auto why = sparse_problem(job, added))
+    wrong.push_back(std::move(*why));
+  if (auto why = factors_problem(job))
     wrong.push_back(std::move(*why));
   if (auto why = budget_problem(job, added))
     wrong.push_back(std::move(*why));

@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "actors/checkpoint/job_facts.hpp"
+#include "actors/roles/codec/push_encoder.hpp"
 #include "actors/sockets/ports.hpp"
 #include "apps/cluster_check.hpp"
 #include "apps/cluster_connection.hpp"
@@ -33,8 +34,9 @@ struct job_cost {
   memory_facts facts;
   std::vector<role_memory> roles;
   std::vector<device_need> devices;
-  double worker_bytes = 0; ///< one worker, wherever its memory is
-  double shards_bytes = 0; ///< all shards together
+  double worker_bytes = 0;      ///< one worker, wherever its memory is
+  double shards_bytes = 0;      ///< all shards together
+  factored_slots factored = {}; ///< what travels as factors
   traffic_estimate network = {};
   std::optional<lighter_traffic> lighter = {}; ///< than `network`
 };
@@ -46,8 +48,9 @@ config::checked<job_cost> cost_of(const prepared_job& prepared) {
   job_cost cost{
       .facts = *facts, .roles = estimate_memory(prepared.config.job, *facts, prepared.config.added.protocols), .devices = {}};
   const std::int64_t floats = prepared.network.layout().floats();
-  cost.network = estimate_traffic(prepared.config.job, floats, prepared.config.added.protocols);
-  cost.lighter = lighten(prepared.config.job, floats, prepared.config.added.protocols);
+  cost.factored = actors::factored_slots_of(prepared.config.job, prepared.network);
+  cost.network = estimate_traffic(prepared.config.job, floats, prepared.config.added.protocols, cost.factored);
+  cost.lighter = lighten(prepared.config.job, floats, prepared.config.added.protocols, cost.factored);
   cost.devices = compare_with_devices(cost.roles, devices_for(prepared.config.job.compute));
   for (const role_memory& role : cost.roles) {
     const double bytes = role.device_bytes() + role.host_bytes();
@@ -92,13 +95,18 @@ const char* kind_name(slot_kind kind) {
   return kind == slot_kind::trained ? "trained" : kind == slot_kind::frozen ? "frozen" : "statistic";
 }
 
-boost::json::array layout_json(const model& network) {
+bool is_factored(const factored_slots& all, const parameter_slot& slot) {
+  return std::ranges::any_of(all, [&slot](const factored_slot& each) { return each.where.begin == slot.offset; });
+}
+
+boost::json::array layout_json(const model& network, const factored_slots& factored) {
   boost::json::array parameters;
   for (const parameter_slot& slot : network.layout().slots)
     parameters.push_back({{"name", slot.name},
                           {"shape", boost::json::value_from(slot.dims.extents())},
                           {"kind", kind_name(slot.kind)},
-                          {"lr_scale", slot.lr_scale}});
+                          {"lr_scale", slot.lr_scale},
+                          {"factors", is_factored(factored, slot)}});
   return parameters;
 }
 
@@ -180,7 +188,7 @@ boost::json::object check_json(const prepared_job& p, const job_cost& cost) {
            {{"layers", boost::json::value_from(p.config.job.model.layers)},
             {"parameters", parameter_count(p.network)},
             {"costs", layers_json(cost.facts.step)},
-            {"shapes", layout_json(p.network)}}},
+            {"shapes", layout_json(p.network, cost.factored)}}},
           {"flops_per_sample", cost.facts.step.flops_per_row},
           {"memory", memory_json(cost)},
           {"network", network_json(cost)},
@@ -248,7 +256,8 @@ void print_for_people(const prepared_job& p, const job_cost& cost, const std::st
   std::vector<std::vector<std::string>> shapes{{"parameter", "shape", "in a step"}};
   for (const parameter_slot& slot : p.network.layout().slots)
     shapes.push_back({slot.name, slot.dims.to_string(),
-                      kind_name(slot.kind) + (slot.lr_scale == 1 ? "" : fmt::format(", lr times {}", slot.lr_scale))});
+                      kind_name(slot.kind) + (slot.lr_scale == 1 ? "" : fmt::format(", lr times {}", slot.lr_scale))
+                          + (is_factored(cost.factored, slot) ? ", pushed as factors" : "")});
   fmt::print("{}", table(shapes));
   fmt::print("cost: {:.2f} MFLOP a sample\n{}", cost.facts.step.flops_per_row / 1e6, memory_table(cost));
   fmt::print("{}", network_table(cost));

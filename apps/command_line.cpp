@@ -333,9 +333,11 @@ void add_others(CLI::App& app, arguments& a) {
   bench->add_option("--procs", a.bench.procs, "collectives: processes of this machine that make sums; default: 2")
       ->type_name("P")
       ->check(CLI::Range(2, 16));
-  bench->add_option("--algorithm", a.bench.algorithm, "collectives: direct, ring, halving or tree; default: each")
+  bench
+      ->add_option("--algorithm", a.bench.algorithm,
+                   "collectives: direct, ring, halving, tree or broadcast; default: the first four")
       ->type_name("A")
-      ->check(CLI::IsMember({"direct", "ring", "halving", "tree"}));
+      ->check(CLI::IsMember({"direct", "ring", "halving", "tree", "broadcast"}));
   bench->add_flag("--tiny", a.bench.tiny, "tiny sizes, to try the benchmark itself; the figures mean nothing");
   add_json(bench, a.bench.json);
 }

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/roles/codec/push_encoder.hpp"
 #include "apps/report.hpp"
 #include "kernels/form.hpp"
 #include "protocols/catalog.hpp"
@@ -108,8 +109,10 @@ private:
         optimizer_of(w, p_);
     }
     if (job_.codec.encodes_pushes()) {
-      const double codes = encoded(job_.codec.form());
+      const double codes = job_.codec.factors() ? facts_.products : encoded(job_.codec.form());
       w.items.push_back({"codes of a push", codes, host});
+      if (job_.codec.factors())
+        w.items.push_back({"factors of gradients", 2 * facts_.factors}); // of a push, and of the next step
       if (job_.codec.error_feedback)
         w.items.push_back({"what codes lost", (reduces_ ? 4 : 2) * p_, host}); // of terms and sums; and before the last push
       if (job_.codec.corrects_momentum())
@@ -290,10 +293,14 @@ result<memory_facts> find_memory_facts(const actors::job& job, const model& netw
   for (const auto& slot : network.layout().slots)
     if (slot.own_rate)
       matrix = std::max(matrix, slot.elements());
+  const auto factored = actors::factored_slots_of(job, network);
+  const auto parts = cut_into_partitions({0, network.layout().floats()}, job.exchange.partition_bytes(), factored);
   return memory_facts{.parameters = static_cast<double>(network.layout().floats()) * element_bytes,
                       .activations = static_cast<double>(step->workspace_bytes),
                       .evaluation = static_cast<double>(evaluation->workspace_bytes),
                       .matrix = static_cast<double>(matrix) * element_bytes,
+                      .factors = static_cast<double>(factor_floats(factored, job.data.batch)) * element_bytes,
+                      .products = static_cast<double>(factored_bytes(factored, parts, job.data.batch)),
                       .sample = (elements + static_cast<double>(network.label_shape().elements())) * element_bytes,
                       .data = static_cast<double>(samples) * sample_bytes(job.data, elements),
                       .step = *step};

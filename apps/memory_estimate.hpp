@@ -23,6 +23,8 @@ struct memory_facts {
   double activations = 0; ///< workspace of a training plan for the rows that are computed at once
   double evaluation = 0;  ///< the same for the evaluator's plan
   double matrix = 0;      ///< the largest parameter with a rate of its own
+  double factors = 0;     ///< what a step copies of them, where they travel
+  double products = 0;    ///< a push in which they travel
   double sample = 0;      ///< of a batch: one sample and its label
   double data = 0;        ///< both halves of the data set, as a process holds them
   plan_cost step{};       ///< of one training step

@@ -29,8 +29,9 @@ namespace sim = protocols::sim;
 using actors::replica_term;
 
 struct flat_tensor final : sim::tensor_data {
-  explicit flat_tensor(kernels::buffer data) : data(std::move(data)) {}
+  explicit flat_tensor(kernels::buffer data, copied_factors factors = {}) : data(std::move(data)), factors(std::move(factors)) {}
   kernels::buffer data;
+  copied_factors factors; ///< of a gradient, where they travel
 };
 
 sim::tensor wrap(kernels::buffer data) {
@@ -49,12 +50,13 @@ struct workshop {
   workshop(const actors::job& described_job, const model& network, const data_pair& both)
       : job(described_job), net(network), data(both),
         queue(kernels::open_backend({.device = "cpu", .threads = described_job.compute.threads})),
-        floats(network.layout().floats()), source(job, net.layout()) {
+        floats(network.layout().floats()), factored(actors::factored_slots_of(job, net)), source(job, net.layout()) {
     auto training = plan::compile(net, *queue,
                                   {.max_rows = job.data.batch,
                                    .piece_rows = job.data.piece_rows(),
                                    .training = true,
-                                   .recompute = job.compute.recomputes()});
+                                   .recompute = job.compute.recomputes(),
+                                   .factors = job.codec.factors()});
     if (!training)
       throw std::runtime_error(training.error().message);
     step = std::move(*training);
@@ -83,6 +85,7 @@ struct workshop {
   const data_pair& data;
   std::shared_ptr<kernels::backend> queue;
   std::int64_t floats;
+  factored_slots factored;
   std::unique_ptr<plan> step;
   actors::first_parameters source;
   kernels::buffer first; ///< parameters
@@ -127,14 +130,17 @@ public:
     if (!shop_.job.codec.encodes_pushes() || !pushed)
       return {pushed};
     if (!encoder_)
-      begin(encoder_.emplace(shop_.job, self_.worker, shop_.floats, shop_.allocate()));
+      begin(encoder_.emplace(shop_.job, self_.worker, shop_.floats, shop_.allocate(), shop_.factored));
     if (how_dense)
       encoder_->allow(*how_dense);
     encoder_->measure(data_of(pushed).span<const float>());
-    encoder_->encode(head, {0, shop_.floats}, data_of(pushed).span<const float>());
+    for (const auto part :
+         cut_into_partitions({0, shop_.floats}, static_cast<std::int64_t>(bytes_of(shop_.floats)), shop_.factored))
+      encoder_->encode(head, part, data_of(pushed).slice(bytes_of(part.begin), bytes_of(part.size())).span<const float>(),
+                       static_cast<const flat_tensor&>(*pushed).factors);
     encoder_->settle(head);
     sim::encoded_push out{wrap(encoder_->decoded())};
-    if (kernels::is_sparse(encoder_->form()))
+    if (kernels::says_bytes(encoder_->form()))
       out.bytes = encoder_->bytes();
     return out;
   }
@@ -145,10 +151,17 @@ public:
     if (where.size() == 0)
       return sent;
     if (!chunks_)
-      begin(chunks_.emplace(shop_.job, self_, shop_.floats, shop_.allocate()));
+      begin(chunks_.emplace(shop_.job, self_, shop_.floats, shop_.allocate(), shop_.factored));
     auto out = shop_.queue->allocate(bytes_of(where.size()));
-    const auto codes = chunks_->encode(chunk, what, where, data_of(sent).span<const float>());
-    actors::chunk_encoder::decode(chunks_->form(), where, codes, out.span<float>());
+    for (const auto part : chunks_->cut(where)) {
+      const auto here = [&](const kernels::buffer& all) {
+        return all.slice(bytes_of(part.begin - where.begin), bytes_of(part.size()));
+      };
+      const auto codes = chunks_->encode(chunk, what, part, here(data_of(sent)).span<const float>(),
+                                         static_cast<const flat_tensor&>(*sent).factors);
+      const auto head = chunks_->head_of(what, {{}, {}, {part.begin, part.end}});
+      actors::chunk_encoder::decode(head.as, part, codes, here(out).span<float>());
+    }
     return wrap(out);
   }
   void made(protocols::version ver) override {
@@ -195,20 +208,24 @@ private:
     sim::gradient out;
     double counted = 0;
     kernels::buffer total;
+    copied_factors factors;
     for (const sim::batch_part& part : minibatch.parts) {
       const slice whole = rows_of(minibatch, part);
       for (std::int64_t begin = whole.begin; begin < whole.end; begin += shop_.job.data.batch) {
         const std::int64_t end = std::min(begin + shop_.job.data.batch, whole.end);
-        const kernels::buffer g = step({whole.epoch, begin, end}, parameters);
+        const kernels::buffer g = step({whole.epoch, begin, end}, parameters, factors);
         const step_outcome& outcome = shop_.step->outcome();
         out.loss += outcome.loss_sum;
         counted += static_cast<double>(outcome.counted);
         out.ignored += outcome.ignored_rows();
         out.finite = out.finite && outcome.finite;
         const double weight = part.weight * static_cast<double>(end - begin) / static_cast<double>(whole.size());
-        if (!total && weight == 1)
+        if (!total && weight == 1) {
           total = g;
-        else if (!total)
+          continue;
+        }
+        factors = {};
+        if (!total)
           total = shop_.weighted_sum({{g.as<const float>(), weight}}, shop_.floats);
         else
           total = shop_.weighted_sum({{total.as<const float>(), 1}, {g.as<const float>(), weight}}, shop_.floats);
@@ -217,13 +234,14 @@ private:
     if (counted > 0)
       out.loss /= counted;
     if (total) {
-      out.value = wrap(total);
+      out.value = std::make_shared<flat_tensor>(total, std::move(factors));
       out.squares = actors::squares_of(total.as<const float>(), replica_.ranges(), shop_.job.optimizer.clip_norm);
     }
     return out;
   }
 
-  kernels::buffer step(const slice& rows, const kernels::buffer& parameters) {
+  /// Where they travel, with the factors of the gradient.
+  kernels::buffer step(const slice& rows, const kernels::buffer& parameters, copied_factors& factors) {
     const batch loaded = loader_.load(rows);
     auto gradient = shop_.queue->allocate(bytes_of(shop_.floats));
     step_args args;
@@ -234,6 +252,10 @@ private:
     args.rows = loaded.rows;
     args.counted = loaded.counted;
     args.key = {.seed = shop_.job.seed, .step = loaded.place};
+    if (!shop_.factored.empty()) {
+      factors = {shop_.queue->allocate(bytes_of(factor_floats(shop_.factored, shop_.job.data.batch))), loaded.rows};
+      args.factors = factors.block.as<float>();
+    }
     shop_.step->enqueue_step(args);
     shop_.queue->synchronize();
     return gradient;

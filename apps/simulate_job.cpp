@@ -28,9 +28,21 @@ namespace sim = protocols::sim;
 /// A job that makes no version for this long, with or without messages, has stalled.
 constexpr protocols::nanoseconds stall_after = 3'600'000'000'000;
 
-sim::options simulator_options(const config::loaded_job& loaded, std::int64_t data_size, std::uint64_t model_bytes,
+/// The bytes of a push of a whole batch, as a share of its elements'.
+double factored_share(const actors::job& job, const model* network) {
+  if (!job.codec.factors() || network == nullptr)
+    return 1;
+  const auto slots = actors::factored_slots_of(job, *network);
+  const auto floats = network->layout().floats();
+  const auto parts = cut_into_partitions({0, floats}, job.exchange.partition_bytes(), slots);
+  return static_cast<double>(factored_bytes(slots, parts, job.data.batch)) / static_cast<double>(floats) / sizeof(float);
+}
+
+/// `network`: null where it is not known.
+sim::options simulator_options(const config::loaded_job& loaded, std::int64_t data_size, const model* network,
                                const sim::calibration& measured) {
   const actors::job& job = loaded.job;
+  const auto model_bytes = network == nullptr ? 0 : static_cast<std::uint64_t>(network->layout().floats()) * sizeof(float);
   sim::options out;
   out.job = actors::coordinator_options_of(job, data_size, loaded.added.protocols);
   out.protocol = job.protocol;
@@ -42,7 +54,9 @@ sim::options simulator_options(const config::loaded_job& loaded, std::int64_t da
   out.model_bytes = model_bytes;
   out.push_form = job.codec.form();
   out.params_form = job.codec.params_form();
-  out.pushed_share = [job](protocols::version base) { return job.codec.pushed_share(base.value); };
+  out.pushed_share = [job, factored = factored_share(job, network)](protocols::version base) {
+    return factored * job.codec.pushed_share(base.value);
+  };
   if (const auto runs = protocols::find_protocol(job.protocol.name, loaded.added.protocols))
     out.budget = actors::push_budget_of(job, *runs, static_cast<std::int64_t>(model_bytes / sizeof(float)));
   out.changed_share = [job](protocols::version ver) { return job.changed_share(ver.value); };
@@ -90,19 +104,18 @@ simulation play(const sim::options& options, sim::numerics& maths) {
 
 simulation simulate_model(const config::loaded_job& loaded, const data_pair& data, const model& network,
                           const sim::calibration& measured) {
-  const auto bytes = static_cast<std::uint64_t>(network.layout().floats()) * sizeof(float);
   const auto maths = make_model_numerics(loaded.job, network, data);
-  return play(simulator_options(loaded, data.train->size(), bytes, measured), *maths);
+  return play(simulator_options(loaded, data.train->size(), &network, measured), *maths);
 }
 
 simulation simulate_quadratic(config::loaded_job loaded, const sim::calibration& measured) {
   const data_facts facts = known_facts(loaded.job.data);
-  std::uint64_t bytes = 0;
+  std::optional<model> network;
   if (facts.format)
-    if (const auto network = build_model(loaded, *facts.format))
-      bytes = static_cast<std::uint64_t>(network->layout().floats()) * sizeof(float);
+    if (auto built = build_model(loaded, *facts.format))
+      network = *std::move(built);
   sim::quadratic maths{quadratic_options_of(loaded.job, facts.size)};
-  return play(simulator_options(loaded, facts.size, bytes, measured), maths);
+  return play(simulator_options(loaded, facts.size, network ? &*network : nullptr, measured), maths);
 }
 
 boost::json::object to_json(const config::loaded_job& loaded, const simulation& how) {

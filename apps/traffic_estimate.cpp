@@ -35,8 +35,9 @@ double head_bytes(const wire::message& head) {
 /// One round, message by message.
 class round_of {
 public:
-  round_of(const actors::job& job, std::int64_t floats, std::span<const protocols::protocol> added)
-      : job_(job), places_(actors::place_roles(job, std::vector<actors::member_node>(job.cluster.nodes))),
+  round_of(const actors::job& job, std::int64_t floats, std::span<const protocols::protocol> added,
+           const factored_slots& factored)
+      : job_(job), factored_(factored), places_(actors::place_roles(job, std::vector<actors::member_node>(job.cluster.nodes))),
         shards_(cut_into_shards(floats, static_cast<int>(job.cluster.shards), job.codec.cut_unit())), whole_{0, floats} {
     if (const auto runs = protocols::find_protocol(job.protocol.name, added)) {
       decentralized_ = runs->decentralized;
@@ -91,9 +92,23 @@ private:
   static constexpr auto past_warmup = std::numeric_limits<std::uint64_t>::max(); ///< a version
 
   double push_of(flat_range range) const {
+    if (job_.codec.factors())
+      return head_bytes(wire::push_end{}) + products(range, job_.exchange.partition_bytes(), wire::push_part{{}, {}, {}, some});
     const auto form = job_.codec.form();
     return head_bytes(wire::push_end{}) + encoded(range, form, share_)
            + frames_of(range) * head_bytes(part_of(wire::push_part{{}, {}, {}, some}, form));
+  }
+  /// The parts of a whole batch's gradient where factors travel.
+  template <class Head>
+  double products(flat_range range, std::int64_t partition_bytes, const Head& head) const {
+    const auto parts = cut_into_partitions(range, partition_bytes, factored_);
+    auto out = static_cast<double>(factored_bytes(factored_, parts, job_.data.batch));
+    for (const auto part : parts) {
+      const auto* slot = slot_of(factored_, part);
+      const bool pays = slot != nullptr && slot->pays(part, job_.data.batch);
+      out += head_bytes(part_of(head, pays ? kernels::form::factors : kernels::form::fp32));
+    }
+    return out;
   }
   /// Of so many workers' pushes.
   double sum_of(flat_range range, std::size_t pushes) const {
@@ -112,7 +127,7 @@ private:
   template <class Part>
   static Part part_of(Part head, kernels::form form) {
     head.as = form;
-    head.bytes = kernels::is_sparse(form) ? 8 : 0;
+    head.bytes = kernels::says_bytes(form) ? 8 : 0;
     return head;
   }
   double parameters_of(flat_range range, std::size_t workers, kernels::form form = kernels::form::fp32) const {
@@ -121,6 +136,8 @@ private:
   }
   double chunk_of(flat_range range, kernels::form form) const {
     const wire::peer_part head{{}, {.is = protocols::peer_message::kind::chunk}, some, form};
+    if (form == kernels::form::factors)
+      return products(range, actors::chunk_partition_bytes, head);
     return encoded(range, form, 1) + std::max(frames_of(range, actors::chunk_partition_bytes), 1.0) * head_bytes(head);
   }
   double replica() const { return bytes_of(whole_) + frames_of(whole_) * head_bytes(wire::peer_part{{}, {}, some}); }
@@ -198,6 +215,7 @@ private:
   }
 
   const actors::job& job_;
+  const factored_slots& factored_;
   const actors::job_places places_;
   const std::vector<flat_range> shards_;
   const flat_range whole_;
@@ -210,18 +228,20 @@ private:
 
 } // namespace
 
-traffic_estimate estimate_traffic(const actors::job& job, std::int64_t floats, std::span<const protocols::protocol> added) {
-  return round_of(job, floats, added).run();
+traffic_estimate estimate_traffic(const actors::job& job, std::int64_t floats, std::span<const protocols::protocol> added,
+                                  const factored_slots& factored) {
+  return round_of(job, floats, added, factored).run();
 }
 
-std::optional<lighter_traffic> lighten(const actors::job& job, std::int64_t floats, std::span<const protocols::protocol> added) {
+std::optional<lighter_traffic> lighten(const actors::job& job, std::int64_t floats, std::span<const protocols::protocol> added,
+                                       const factored_slots& factored) {
   const auto runs = protocols::find_protocol(job.protocol.name, added);
   if (!runs || !runs->takes_fan_in || job.cluster.max_workers > job.cluster.workers)
     return std::nullopt;
   auto lighter = job;
   lighter.protocol.fan_in = protocols::fan_in_of_nodes;
-  const double now = estimate_traffic(job, floats, added).round.all();
-  const double then = estimate_traffic(lighter, floats, added).round.all();
+  const double now = estimate_traffic(job, floats, added, factored).round.all();
+  const double then = estimate_traffic(lighter, floats, added, factored).round.all();
   if (then > 0.99 * now)
     return std::nullopt;
   return lighter_traffic{"protocol.fan_in", "node", then};

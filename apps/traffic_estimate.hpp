@@ -10,6 +10,7 @@
 
 #include "actors/job.hpp"
 #include "protocols/protocol.hpp"
+#include "tensor/factored.hpp"
 
 namespace troupe::apps {
 
@@ -36,8 +37,10 @@ struct traffic_estimate {
   double evaluation = 0;           ///< of each evaluation
 };
 
-/// Of a job whose nodes are alike, named node-0, node-1, ...; `floats`: of the flat parameters.
-traffic_estimate estimate_traffic(const actors::job& job, std::int64_t floats, std::span<const protocols::protocol> added);
+/// Of a job whose nodes are alike, named node-0, node-1, ...; `floats`: of the flat parameters; `factored`: what has factors,
+/// where these travel.
+traffic_estimate estimate_traffic(const actors::job& job, std::int64_t floats, std::span<const protocols::protocol> added,
+                                  const factored_slots& factored = {});
 
 /// A key, the value that it should have, and what a round would send then.
 struct lighter_traffic {
@@ -45,6 +48,7 @@ struct lighter_traffic {
   double round = 0;
 };
 /// The key that lessens a round's bytes the most, if one does by a hundredth.
-std::optional<lighter_traffic> lighten(const actors::job& job, std::int64_t floats, std::span<const protocols::protocol> added);
+std::optional<lighter_traffic> lighten(const actors::job& job, std::int64_t floats, std::span<const protocols::protocol> added,
+                                       const factored_slots& factored = {});
 
 } // namespace troupe::apps

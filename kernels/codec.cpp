@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/assert.hpp"
+#include "kernels/factors.hpp"
 #include "kernels/half.hpp"
 #include "kernels/random.hpp"
 #include "kernels/sparse.hpp"
@@ -202,6 +203,7 @@ void encode_chunk(form as, const coded_range& where, const random_key& key, cons
   case form::sparse_fp32: // these have no chunks
   case form::sparse_bf16:
   case form::sparse_sign:
+  case form::factors:
     return;
   }
 }
@@ -228,6 +230,7 @@ void decode_chunk(form as, const coded_range& where, const code_chunk& at, const
   case form::sparse_fp32:
   case form::sparse_bf16:
   case form::sparse_sign:
+  case form::factors:
     return;
   }
 }
@@ -244,7 +247,7 @@ bool every_finite(std::span<const float> values) {
 }
 
 bool encode(form as, const coded_range& where, const random_key& key, std::span<const float> values, bytes out) {
-  TROUPE_ASSERT(!is_sparse(as) && where.begin % 2 == 0 && values.size() == static_cast<std::size_t>(where.count)
+  TROUPE_ASSERT(!says_bytes(as) && where.begin % 2 == 0 && values.size() == static_cast<std::size_t>(where.count)
                 && out.size() == encoded_bytes(as, where));
   std::ranges::fill(out, std::byte{0});
   if (!every_finite(values))
@@ -258,6 +261,8 @@ bool is_sound(form as, const coded_range& where, const_bytes in) {
     return false;
   if (is_sparse(as))
     return is_sound_sparse(as, where, in);
+  if (as == form::factors)
+    return is_sound_factors(where, in);
   if (in.size() != encoded_bytes(as, where))
     return false;
   for (std::size_t i = 0; i < scale_bytes(as, where) / sizeof(float); ++i)
@@ -271,12 +276,16 @@ void decode(form as, const coded_range& where, const_bytes in, std::span<float> 
     std::ranges::fill(out, 0.0F);
     return overwrite_sparse(as, in, out);
   }
+  if (as == form::factors)
+    return decode_factors(in, out);
   for_chunks(as, where, [&](const code_chunk& at) { decode_chunk(as, where, at, in, out.data() + at.first); });
 }
 
 void add_decoded(form as, const coded_range& where, const_bytes in, float weight, std::span<float> sum) {
   if (is_sparse(as))
     return add_sparse(as, in, weight, sum);
+  if (as == form::factors)
+    return add_factors(in, weight, sum);
   for_chunks(as, where, [&](const code_chunk& at) {
     float values[largest_code_chunk];
     decode_chunk(as, where, at, in, values);
@@ -287,7 +296,7 @@ void add_decoded(form as, const coded_range& where, const_bytes in, float weight
 
 bool encode_with_feedback(form as, const coded_range& where, const random_key& key, std::span<const float> values,
                           std::span<float> residual, bytes out) {
-  TROUPE_ASSERT(!is_sparse(as) && where.begin % 2 == 0 && values.size() == static_cast<std::size_t>(where.count)
+  TROUPE_ASSERT(!says_bytes(as) && where.begin % 2 == 0 && values.size() == static_cast<std::size_t>(where.count)
                 && residual.size() == values.size() && out.size() == encoded_bytes(as, where));
   std::ranges::fill(out, std::byte{0});
   float whole[largest_code_chunk], sent[largest_code_chunk];

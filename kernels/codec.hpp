@@ -13,8 +13,9 @@ namespace troupe::kernels {
 /// Whether all of them are finite.
 bool every_finite(std::span<const float> values);
 
-/// Encodes the range's values, but not in a sparse form (kernels/sparse.hpp). False, and all of it zeros, if one is not finite.
-/// `key` names the uniform numbers of int8 and int4, by an element's place in the flat array. `out` has encoded_bytes().
+/// Encodes the range's values, but not in a sparse form or as factors (kernels/sparse.hpp, kernels/factors.hpp). False, and all
+/// of it zeros, if one is not finite. `key` names the uniform numbers of int8 and int4, by an element's place in the flat array.
+/// `out` has encoded_bytes().
 bool encode(form as, const coded_range& where, const random_key& key, std::span<const float> values, std::span<std::byte> out);
 
 /// Whether bytes of another host may be decoded: they are as many as the form says, places lie in the range, and no scale, mean

@@ -26,12 +26,14 @@ namespace troupe::kernels {
 /// - sparse_bf16: in bf16. The largest are chosen in blocks of 4,096.
 /// - sparse_sign: plus or minus one size that all have (Strom 2015).
 ///
+/// factors: a matrix's gradient as the two that it is the product of (kernels/factors.hpp), so a sum of products of floats.
+///
 /// Blocks begin at multiples of their length in the job's flat array; a range that cuts one has a block of the rest. So a range
 /// that is cut between blocks is encoded to the same numbers. On lanes, the numbers of the forms are those here.
-enum class form : std::uint8_t { fp32, fp16, bf16, int8, int4, onebit, sparse_fp32, sparse_bf16, sparse_sign };
+enum class form : std::uint8_t { fp32, fp16, bf16, int8, int4, onebit, sparse_fp32, sparse_bf16, sparse_sign, factors };
 
-inline constexpr std::array<std::string_view, 9> form_names{"fp32",   "fp16",        "bf16",        "int8",       "int4",
-                                                            "onebit", "sparse_fp32", "sparse_bf16", "sparse_sign"};
+inline constexpr std::array<std::string_view, 10> form_names{"fp32",   "fp16",        "bf16",        "int8",        "int4",
+                                                             "onebit", "sparse_fp32", "sparse_bf16", "sparse_sign", "factors"};
 
 constexpr std::string_view name_of(form as) {
   return form_names[static_cast<std::size_t>(as)];
@@ -43,9 +45,13 @@ constexpr std::optional<form> form_named(std::string_view name) {
   return {};
 }
 
-/// Whether the bytes of a range depend on its values.
+/// Whether some elements are there, and the others are 0.
 constexpr bool is_sparse(form as) {
-  return as >= form::sparse_fp32;
+  return as >= form::sparse_fp32 && as <= form::sparse_sign;
+}
+/// Whether the bytes of a range depend on more than where it lies: a message says how many they are.
+constexpr bool says_bytes(form as) {
+  return is_sparse(as) || as == form::factors;
 }
 
 /// A range of the flat array: [begin, begin + count). `begin` is even.
@@ -77,7 +83,7 @@ constexpr std::size_t scale_bytes(form as, const coded_range& where) {
     return 0;
   }
 }
-/// Follows from form and range, so that a receiver knows it beforehand; of a sparse form, the most that it may take.
+/// Follows from form and range, so that a receiver knows it beforehand; of a form that says its bytes, the most that it may take.
 constexpr std::size_t encoded_bytes(form as, const coded_range& where) {
   const auto n = static_cast<std::size_t>(where.count);
   std::size_t body = 4 * n;
@@ -86,6 +92,7 @@ constexpr std::size_t encoded_bytes(form as, const coded_range& where) {
   case form::sparse_fp32:
   case form::sparse_bf16:
   case form::sparse_sign:
+  case form::factors:
     break;
   case form::fp16:
   case form::bf16:
@@ -124,8 +131,11 @@ inline unsigned rice_parameter(double elements, double places) {
   return mean < 2 ? 0 : static_cast<unsigned>(std::min(std::floor(std::log2(mean)), 30.0));
 }
 /// encoded_bytes(), or what a sparse form takes on average if a share of `density` of the elements is there, at any places alike.
+/// Of factors, `density` is the share of the bytes.
 inline double expected_bytes(form as, const coded_range& where, double density) {
   const auto most = static_cast<double>(encoded_bytes(as, where));
+  if (as == form::factors)
+    return density * most;
   if (!is_sparse(as) || where.count == 0)
     return most;
   const double elements = static_cast<double>(where.count), places = density * elements;

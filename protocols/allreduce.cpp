@@ -251,7 +251,7 @@ void allreduce_worker::measured(const computed& msg, worker_effects& out) {
   facts own = std::exchange(own_, {});
   own.saves = to_save_ && to_save_->value <= number;
   // An owner knows all facts, and weighs each term as a shard does. Elsewhere a term goes by its share of the batch.
-  if (!has_owners()) {
+  if (!weighs_terms()) {
     if (const double share = own.counted() / samples_in_sum_; share != 1)
       out.emplace_back(
           add_up{gradient_, options_.fragments > 1 ? part_of(number, 0, cuts()) : segment_range{}, {{gradient_, share}}});
@@ -384,7 +384,7 @@ void allreduce_worker::reduce(collective::reduction_effects effects, std::uint64
 /// The weights of a shard, by which the same gradients make the same bits: `by_samples`.
 add_up allreduce_worker::merged(open_round& of, std::uint64_t number, const collective::merge& what) const {
   add_up out{gradient_, part_of(number, what.first, what.last), {}};
-  const bool weighs = has_owners() && what.terms.size() > 1;
+  const bool weighs = weighs_terms() && what.terms.size() > 1;
   const facts own = of.machine.state().own;
   const auto facts_of = [&](ticket name) { return name == ticket{} ? own : of.known.at(name); };
   double counted = 0;
@@ -409,7 +409,7 @@ void allreduce_worker::finish(worker_effects& out) {
   carried_.reset();
   if (sum.finite && sum.counted() > 0) {
     // Shares are of all samples; a mean is over those whose labels count.
-    const bool shared = !has_owners();
+    const bool shared = !weighs_terms();
     const auto fragment = static_cast<std::uint32_t>(made.value % options_.fragments);
     const segment_range part{fragment, fragment + 1, options_.fragments};
     out.emplace_back(take_step{{.epoch = plan_.epoch,
@@ -501,7 +501,7 @@ void allreduce_worker::check() const {
 }
 
 protocol allreduce_protocol() {
-  const auto algorithm = choice_parameter("algorithm", "auto", {"auto", "direct", "ring", "halving", "tree"},
+  const auto algorithm = choice_parameter("algorithm", "auto", {"auto", "direct", "ring", "halving", "tree", "broadcast"},
                                           "how gradients are summed; auto: by a table of workers and bytes");
   const auto steps =
       integer_parameter("steps", 1, 1, "H: local steps between sums; 1: gradients are summed, more: what the steps moved by");

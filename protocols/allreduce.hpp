@@ -39,7 +39,7 @@ namespace troupe::protocols {
 /// that there are, so nobody votes; a death meanwhile is another plan.
 ///
 /// **Groups.** Workers of a node are summed first (topology), so that bytes between nodes go by the nodes. Their first weighs no
-/// terms: each goes by its share of the batch, in `direct`, too.
+/// terms: each goes by its share of the batch, in `direct` and `broadcast`, too.
 ///
 /// No message of a later plan's rounds comes before that plan: who sends it has this worker's standing under it.
 class allreduce_worker final : public worker {
@@ -92,8 +92,8 @@ private:
   /// Into how many segments each sum is cut, and where those of this version are in the whole.
   std::uint32_t cuts() const { return collective::segments(algorithm(), among_); }
   segment_range part_of(std::uint64_t ver, std::uint32_t first, std::uint32_t last) const;
-  /// Whether each segment is summed by one rank from the terms themselves: it can weigh them as a shard does.
-  bool has_owners() const { return algorithm() == collective::algorithm::direct && among_.groups.empty(); }
+  /// Whether who sums has the terms of all workers: it can weigh them as a shard does.
+  bool weighs_terms() const { return collective::sums_terms(algorithm()) && among_.groups.empty(); }
   bool at_its_limit() const;
   void abandon(worker_effects& out);
   void say_standing(worker_effects& out);

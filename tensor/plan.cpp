@@ -24,6 +24,12 @@ namespace {
 struct instruction {
   node source;
   std::vector<int> completes;
+  /// It is a product that is the gradient of the parameter which it completes.
+  bool is_factored(const graph& g) const {
+    const auto* product = std::get_if<ops::matmul>(&source.op);
+    return product && product->transpose_a && !product->transpose_b && completes.size() == 1 && source.outputs.size() == 1
+           && source.sum_of(0) == value_id::none && g.at(source.inputs[0]).per_row && g.at(source.inputs[1]).per_row;
+  }
 };
 
 /// The instructions of one kind of step.
@@ -163,6 +169,30 @@ program lower(const model& source, const lowered_kind& kind, const report_layout
   return p;
 }
 
+factored_slots factored_in(const program& p, const parameter_layout& layout, std::int64_t rows) {
+  factored_slots out;
+  for (const auto& i : p.instructions) {
+    if (!i.is_factored(p.g))
+      continue;
+    const auto& slot = layout.slots[static_cast<std::size_t>(i.completes[0])];
+    const auto left = as_matrix(p.g.at(i.source.inputs[0]), 1), right = as_matrix(p.g.at(i.source.inputs[1]), 1);
+    const factored_slot found{.where = {slot.offset, align_up(slot.offset + slot.elements())},
+                              .m = left.columns,
+                              .n = right.columns,
+                              .positions = left.rows};
+    if (found.pays(found.where, rows))
+      out.push_back(found);
+  }
+  std::ranges::sort(out, {}, &factored_slot::where);
+  std::int64_t written = 0;
+  for (auto& each : out) {
+    each.left = written;
+    each.right = each.left + rows * each.positions * each.m;
+    written = each.right + rows * each.positions * each.n;
+  }
+  return out;
+}
+
 class compiled_plan final : public plan {
 public:
   compiled_plan(const model& source, kernels::backend& queue, const options& opts)
@@ -184,6 +214,10 @@ public:
       add(training_, false);
     if (opts.training && (opts.accumulate || piece_rows_ < opts.max_rows))
       add(accumulating_, true);
+    if (opts.training && opts.factors) {
+      TROUPE_ASSERT(queue.on_host() && !opts.capture && !opts.accumulate && piece_rows_ == opts.max_rows);
+      factored_ = factored_in(training_, layout_, opts.max_rows);
+    }
     allocate(bytes_of(workspace_floats));
     find_cost(source, opts.training ? training_ : evaluation_);
     cost_.workspace_bytes = static_cast<std::int64_t>(bytes_of(workspace_floats));
@@ -332,11 +366,23 @@ private:
     const operation_sink enqueue_it = [this](const kernels::operation& op) { queue_.enqueue(op); };
     for (const auto& i : p.instructions) {
       each_operation(p.g, p.places, i.source, bound_, enqueue_it);
+      if (args_.factors && i.is_factored(p.g))
+        copy_factors(p, i);
       for (auto slot : i.completes)
         complete(slot);
     }
     if (reports_ && unreported_.begin < unreported_.end)
       queue_.notify([this, rest = unreported_] { report(rest); });
+  }
+
+  void copy_factors(const program& p, const instruction& i) {
+    const auto offset = layout_.slots[static_cast<std::size_t>(i.completes[0])].offset;
+    const auto found = std::ranges::find(factored_, offset, [](const factored_slot& each) { return each.where.begin; });
+    if (found == factored_.end())
+      return;
+    const auto rows = bound_.rows * found->positions;
+    queue_.copy(args_.factors + found->left, address(p, i.source.inputs[0]), bytes_of(rows * found->m));
+    queue_.copy(args_.factors + found->right, address(p, i.source.inputs[1]), bytes_of(rows * found->n));
   }
 
   /// While the gradient is still in the cache.
@@ -390,6 +436,7 @@ private:
   bool counts_hits_;                                            ///< the loss says which predictions are right
   report_layout report_;
   program evaluation_, training_, accumulating_;
+  factored_slots factored_; ///< whose factors are wanted
   kernels::buffer workspace_, report_device_, report_host_;
   kernels::buffer numbers_device_, numbers_host_; ///< step_numbers
   plan_cost cost_;
@@ -407,6 +454,13 @@ private:
 };
 
 } // namespace
+
+factored_slots find_factored(const model& source, std::int64_t rows) {
+  if (source.computed_by())
+    return {};
+  const report_layout nothing{0, std::ssize(source.layout().slots)};
+  return factored_in(lower(source, {.training = true}, nothing, rows), source.layout(), rows);
+}
 
 result<std::unique_ptr<plan>> plan::compile(const model& source, kernels::backend& queue, const options& opts) {
   if (opts.max_rows < 1)

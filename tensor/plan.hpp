@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/backend.hpp"
+#include "tensor/factored.hpp"
 #include "tensor/layout.hpp"
 #include "tensor/model.hpp"
 #include "tensor/shape.hpp"
@@ -23,6 +24,7 @@ namespace troupe {
 struct step_args {
   const float* parameters = nullptr; ///< flat, layout.floats()
   float* gradients = nullptr;        ///< flat, layout.floats(); written: d(mean loss)/d(parameter); gaps zeroed
+  float* factors = nullptr;          ///< with options::factors; written, each pair before its slot is reported
   const void* x = nullptr;           ///< (rows, sample), of the model's input type
   const void* labels = nullptr;      ///< (rows, ...), of the model's label type; some may be `ignored_label`
   std::int64_t rows = 0;             ///< 1..max_rows
@@ -98,6 +100,8 @@ public:
     bool predictions = false;
     /// Compute the inside of blocks a second time instead of keeping it, see differentiation::recompute.
     bool recompute = false;
+    /// Steps copy the factors of those slots that find_factored() names for max_rows. On the host, and in one piece.
+    bool factors = false;
     std::int32_t worker = -1; ///< whose steps these are, told to whoever computes a foreign model; -1: evaluations are nobody's
   };
 
@@ -114,5 +118,9 @@ public:
   /// Of the last evaluation whose `done` was called: (rows, predictions of the model). Without the option, nothing.
   virtual std::span<const float> predictions() const = 0;
 };
+
+/// The parameters of a model of which the factors of `rows` rows take fewer bytes than the gradient. One that is used twice has
+/// no factors, nor has one of a model that other code computes.
+factored_slots find_factored(const model& source, std::int64_t rows);
 
 } // namespace troupe

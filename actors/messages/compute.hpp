@@ -17,6 +17,7 @@
 #include "protocols/collective/facts.hpp"
 #include "tensor/data/batch_loader.hpp"
 #include "tensor/data/partition.hpp"
+#include "tensor/factored.hpp"
 
 namespace troupe::actors {
 
@@ -83,12 +84,14 @@ struct gradient_ready {
   std::uint64_t step = 0;
   int slot = 0;
   kernels::buffer gradients; ///< the flat array that it is in
+  copied_factors factors;
 };
 
 /// Compute actor to worker: the step is done.
 struct compute_result {
   std::uint64_t step = 0;
   kernels::buffer gradients; ///< the whole flat array
+  copied_factors factors;    ///< of the gradients, where they travel and the step had one part
   std::int64_t rows = 0;
   std::int64_t counted = 0; ///< predictions whose label is not ignored
   double ignored = 0;       ///< rows' worth of labels that are

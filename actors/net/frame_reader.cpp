@@ -28,8 +28,15 @@ std::optional<std::string> fault_of(const wire::message& head, std::span<const s
   const auto check = [&](const auto& part) -> std::optional<std::string> {
     if (kernels::is_sound(part.as, part.where.elements(), payload))
       return {};
-    return fmt::format("{} of elements encoded as {} is not {}", kernels::is_sparse(part.as) ? "a place" : "a scale",
-                       kernels::name_of(part.as), kernels::is_sparse(part.as) ? "in their range" : "finite");
+    const bool sparse = kernels::is_sparse(part.as), factors = part.as == kernels::form::factors;
+    return fmt::format("{} of elements encoded as {} is not {}",
+                       sparse    ? "a place"
+                       : factors ? "the number"
+                                 : "a scale",
+                       kernels::name_of(part.as),
+                       sparse    ? "in their range"
+                       : factors ? "that of their bytes"
+                                 : "finite");
   };
   return std::visit(overloaded{[&](const wire::push_part& part) { return check(part); },
                                [&](const wire::partial_part& part) { return check(part); },

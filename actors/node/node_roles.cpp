@@ -56,7 +56,8 @@ kernels::precision precision_of(const std::string& name) {
 
 /// What the job alone says of a worker.
 worker_setup working(const job& what, const protocols::protocol& runs, protocols::member self, std::int64_t data_size,
-                     std::int64_t floats, const push_encoder::allocate_fn& allocate) {
+                     std::shared_ptr<const model> net, const push_encoder::allocate_fn& allocate) {
+  const auto floats = net->layout().floats();
   worker_setup out;
   out.self = self.worker;
   out.incarnation = self.incarnation;
@@ -75,11 +76,12 @@ worker_setup working(const job& what, const protocols::protocol& runs, protocols
   out.receive_buffers = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);
   out.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
   if (what.codec.encodes_pushes() && !runs.reduces)
-    out.encoder = std::make_shared<push_encoder>(what, self.worker, floats, allocate);
+    out.encoder = std::make_shared<push_encoder>(what, self.worker, floats, allocate, factored_slots_of(what, *net));
   out.budget = push_budget_of(what, runs, floats);
   if (what.codec.encodes_params())
     out.decoder = std::make_shared<decoded_parameters>(what.codec.params_form(), floats);
   out.saves = what.checkpoint.enabled() && workers_keep_state(what, runs);
+  out.net = std::move(net);
   return out;
 }
 
@@ -96,28 +98,30 @@ evaluator_setup evaluating(const data_pair& data, const job& what, const protoco
 
 /// The queue is not that of the compute actor, which has a thread of its own. Null where workers have nothing in common.
 std::shared_ptr<common_replica> common_of(const job& what, const protocols::protocol& runs, protocols::member self,
-                                          const parameter_layout& layout, std::int64_t data_size,
+                                          const model& net, std::int64_t data_size,
                                           const std::function<std::shared_ptr<kernels::backend>()>& open_queue) {
   if (!runs.reduces)
     return nullptr;
-  const auto floats = layout.floats();
+  const auto floats = net.layout().floats();
   const auto queue = open_queue();
-  auto out = std::make_shared<common_replica>(queue, what.optimizer, floats, data_size, update_ranges(layout, {0, floats}),
+  auto out = std::make_shared<common_replica>(queue, what.optimizer, floats, data_size, update_ranges(net.layout(), {0, floats}),
                                               runs.steps_by ? runs.steps_by(what.protocol) : protocols::step_rule{},
                                               what.codec.cut_unit());
   if (what.codec.encodes_pushes())
-    out->encode_by(
-        std::make_unique<chunk_encoder>(what, self, floats, [queue](std::size_t bytes) { return queue->allocate_host(bytes); }));
+    out->encode_by(std::make_unique<chunk_encoder>(
+        what, self, floats, [queue](std::size_t bytes) { return queue->allocate_host(bytes); }, factored_slots_of(what, net)));
   return out;
 }
 
 /// Who takes this worker's pushes, and in what partitions, when some aggregators are gone.
-auto targets_of(const job& what, protocols::worker_id worker, const std::vector<flat_range>& shards) {
+auto targets_of(const job& what, protocols::worker_id worker, const std::vector<flat_range>& shards,
+                const factored_slots& factored) {
   return [=, shape = what.shape(), bytes = what.exchange.partition_bytes()](const std::set<protocols::holder_id>& gone) {
     std::vector<push_target> out;
     for (const auto holder : protocols::takers_of(protocols::holder_tree(shape, gone), worker)) {
       const bool shard = holder.value < shards.size();
-      out.push_back({holder, cut_into_partitions(shard ? shards[holder.value] : flat_range{0, shards.back().end}, bytes)});
+      const auto whole = shard ? shards[holder.value] : flat_range{0, shards.back().end};
+      out.push_back({holder, cut_into_partitions(whole, bytes, factored)});
     }
     return out;
   };
@@ -125,7 +129,7 @@ auto targets_of(const job& what, protocols::worker_id worker, const std::vector<
 
 /// Whom it pushes to.
 void aim(worker_setup& at, const job& what, const std::vector<flat_range>& shards) {
-  auto targets = targets_of(what, at.self, shards);
+  auto targets = targets_of(what, at.self, shards, factored_slots_of(what, *at.net));
   at.targets = targets({});
   if (!protocols::is_flat(what.shape()))
     at.targets_without = std::move(targets);
@@ -246,6 +250,7 @@ compute_setup computing(const job& what, const protocols::protocol& runs, const 
   compute_setup out{.queue = queue, .net = net, .local_optimizer = what.optimizer, .max_rows = what.data.batch};
   out.piece_rows = what.data.piece_rows();
   out.recompute = what.compute.recomputes();
+  out.factors = what.codec.factors();
   out.clips_pushes = runs.per_push;
   out.keeps_replica = runs.keeps && runs.keeps(what.protocol).dual; // one without the other is of no use
   out.worker = worker;
@@ -404,13 +409,12 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   const auto& device = device_of(places_.workers[index], job_.compute.device);
   auto queue = for_role(name, device, [&] { return open_queue(device, index); });
   auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
-  auto setup = working(job_, protocol_, {id, protocols::incarnation{incarnation}}, loaded_.data.train->size(), floats, allocate);
-  setup.net = net_;
+  auto setup = working(job_, protocol_, {id, protocols::incarnation{incarnation}}, loaded_.data.train->size(), net_, allocate);
   aim(setup, job_, shard_ranges_);
   setup.meter = meter_;
   setup.trace = trace_;
-  setup.common = common_of(job_, protocol_, {id, setup.incarnation}, net_->layout(), setup.data_size,
-                           [&] { return open_queue("cpu", index); });
+  setup.common =
+      common_of(job_, protocol_, {id, setup.incarnation}, *net_, setup.data_size, [&] { return open_queue("cpu", index); });
   if (setup.common)
     setup.save_common = saving(setup.common, self_->home_system(), job_.checkpoint.dir, for_coordinator());
   auto computes = computing(job_, protocol_, queue, net_, index, incarnation);

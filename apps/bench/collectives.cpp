@@ -319,8 +319,9 @@ private:
                                       .epoch = plan_.epoch,
                                       .stage = what.stage,
                                       .part = {what.first, what.last, collective::segments(of.which, ranks_)},
-                                      .facts = what.of}};
-    replica_->each_part(chunk, of.flat, [&](const protocols::wire::peer_part& head, const kernels::buffer& data) {
+                                      .facts = what.of},
+                                     collective::cargo_of(of.which, ranks_, what.stage)};
+    replica_->each_part(chunk, of.flat, {}, [&](const protocols::wire::peer_part& head, const kernels::buffer& data) {
       send_in_partitions({hub_, node_id{what.to}}, head, data);
     });
   }

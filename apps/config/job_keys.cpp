@@ -189,11 +189,12 @@ void add_codec(key_list& keys) {
     return forms;
   };
   TROUPE_KEY(
-      s, "push", with({"topk", "dgc", "threshold"}), job.codec.push,
+      s, "push", with({"topk", "dgc", "threshold", "factors"}), job.codec.push,
       "what becomes of a push on its way to shards and aggregators, of allreduce's sums on their ways: fp16, bf16: rounded; "
       "int8, int4: rounded at random, so "
       "that the mean is right; onebit: the mean of those with its sign; topk: the largest elements alone; dgc: those of the "
-      "velocities that have added up, which workers keep then; threshold: plus or minus codec.threshold where that is reached");
+      "velocities that have added up, which workers keep then; threshold: plus or minus codec.threshold where that is reached; "
+      "factors: of a matrix the two that its gradient is the product of, where they are smaller, and all else as it is");
   TROUPE_KEY(s, "error_feedback", boolean{}, job.codec.error_feedback,
              "what a push loses is added to the worker's next; default: true with int4, onebit, topk, dgc and threshold");
   TROUPE_KEY(s, "density", (real{.most = 1, .open_least = true}), job.codec.density,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The four schedules, and groups.
+// The five schedules, and groups.
 #include "protocols/collective/schedule.hpp"
 
 #include <algorithm>
@@ -195,6 +195,16 @@ std::vector<step> two_trees(std::uint32_t ranks, std::uint32_t rank) {
   return out.steps;
 }
 
+std::vector<step> broadcast(std::uint32_t ranks, std::uint32_t rank) {
+  program out{rank};
+  for (std::uint32_t to = 0; to < ranks; ++to)
+    if (to != rank)
+      out.send(0, to, 0, 1);
+  for (std::uint32_t from = 0; from < ranks; ++from)
+    out.add(0, from, 0, 1);
+  return out.steps;
+}
+
 /// Of parties 0 to `ranks` - 1.
 std::vector<step> plain(algorithm which, std::uint32_t ranks, std::uint32_t rank) {
   if (ranks == 1)
@@ -208,6 +218,8 @@ std::vector<step> plain(algorithm which, std::uint32_t ranks, std::uint32_t rank
     return halving(ranks, rank);
   case algorithm::tree:
     return two_trees(ranks, rank);
+  case algorithm::broadcast:
+    return broadcast(ranks, rank);
   }
   return {};
 }
@@ -250,9 +262,15 @@ std::vector<step> grouped(algorithm which, const topology& among, std::uint32_t 
 
 cargo cargo_of(algorithm which, const topology& among, std::uint32_t stage) {
   const std::uint32_t first = among.groups.empty() ? 0 : between;
-  if (which != algorithm::direct || stage < first)
+  if (!sums_terms(which) || stage < first)
     return cargo::plain;
+  if (which == algorithm::broadcast)
+    return cargo::copy;
   return stage == first ? cargo::term : cargo::sum;
+}
+
+bool sums_terms(algorithm which) {
+  return which == algorithm::direct || which == algorithm::broadcast;
 }
 
 std::string_view name_of(algorithm which) {
@@ -265,12 +283,14 @@ std::string_view name_of(algorithm which) {
     return "halving";
   case algorithm::tree:
     return "tree";
+  case algorithm::broadcast:
+    return "broadcast";
   }
   return {};
 }
 
 std::optional<algorithm> algorithm_named(std::string_view name) {
-  for (const algorithm each : {algorithm::direct, algorithm::ring, algorithm::halving, algorithm::tree})
+  for (const algorithm each : {algorithm::direct, algorithm::ring, algorithm::halving, algorithm::tree, algorithm::broadcast})
     if (name_of(each) == name)
       return each;
   return std::nullopt;
@@ -293,6 +313,8 @@ std::uint32_t segments(algorithm which, const topology& among) {
     return std::bit_floor(ranks);
   case algorithm::tree:
     return 2;
+  case algorithm::broadcast:
+    break;
   }
   return 1;
 }

@@ -18,10 +18,11 @@ namespace troupe::protocols::collective {
 /// | direct | 2 | 2 (P - 1) / P S | in rank order, by its owner: as a shard sums |
 /// | ring (Patarasuk and Yuan 2009) | 2 (P - 1) | 2 (P - 1) / P S | around the ring, from the rank of its number |
 /// | halving (Rabenseifner 2004, binary blocks) | 2 lg b + 2 (blocks - 1) | at most 2 S; by all 2 (P - 1) S | a fixed tree |
+/// | broadcast (Xie et al. 2016) | 1 | (P - 1) S | in rank order, by every rank: as a shard sums |
 /// | tree (Sanders, Speck, Traeff 2009) | at most 2 ceil(lg P) | at most 2 S; by all 2 (P - 1) S | a fixed tree |
 ///
 /// The blocks of `halving` are the powers of two that add up to P, the largest first; b is the largest.
-enum class algorithm : std::uint8_t { direct, ring, halving, tree };
+enum class algorithm : std::uint8_t { direct, ring, halving, tree, broadcast };
 
 std::string_view name_of(algorithm which);
 /// Nothing if there is none of this name.
@@ -48,9 +49,13 @@ struct topology {
 };
 
 /// What a stage moves. Of an algorithm in which each segment has an owner, who sums it from the terms themselves: terms on their
-/// way to the owner, or sums on their way from there. Plain: anything else, and what stays within a group.
-enum class cargo : std::uint8_t { plain, term, sum };
+/// way to the owner, or sums on their way from there. Copy: a term on its way to all; its place becomes the sum before they have
+/// read it. Plain: anything else, and what stays within a group.
+enum class cargo : std::uint8_t { plain, term, sum, copy };
 cargo cargo_of(algorithm which, const topology& among, std::uint32_t stage);
+
+/// Whether who sums has the terms themselves, in rank order.
+bool sums_terms(algorithm which);
 
 /// In how many segments a range is cut: as evenly as it goes, the same at every rank.
 std::uint32_t segments(algorithm which, const topology& among);
@@ -71,8 +76,8 @@ struct step {
 /// The steps of one rank. A step waits for those before it in the list that share a segment with it, and for nothing else but
 /// what comes from its peer. In the end every rank has the same sum of every segment, bit for bit.
 ///
-/// What is sent may be sent by reference: a rank overwrites a segment only with what depends on each receiver of it having read
-/// it. Empty for one rank; `rank` is below `among.ranks`.
+/// What is sent, but for a `cargo::copy`, may be sent by reference: a rank overwrites a segment only with what depends on each
+/// receiver of it having read it. Empty for one rank; `rank` is below `among.ranks`.
 std::vector<step> schedule(algorithm which, const topology& among, std::uint32_t rank);
 
 } // namespace troupe::protocols::collective

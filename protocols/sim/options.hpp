@@ -79,7 +79,7 @@ struct options {
   kernels::form push_form = kernels::form::fp32;   ///< of pushes; sums of pushes are fp32
   kernels::form params_form = kernels::form::fp32; ///< of parameters, but for those that are sent whole
   /// In a sparse form: the share of a push's elements that is sent, by the version it is computed against, and that of the
-  /// parameters which a version changes. Sums have the elements of each push.
+  /// parameters which a version changes. Sums have the elements of each push. Of factors, the share of a push's bytes.
   std::function<double(version)> pushed_share = [](version) { return 1.0; }, changed_share = pushed_share;
   std::optional<push_budget> budget{}; ///< of each worker's pushes, instead of `pushed_share`
   /// Every worker, shard, backup and aggregator has a host of its own. Colocated: `nodes` hosts (0: one for each worker) that

@@ -275,14 +275,14 @@ tensor cluster::worker_role::send_chunk(const send_peer& order, const tensor& of
   const bool coded = in.options_.push_form != kernels::form::fp32 && order.cargo != collective::cargo::plain;
   for (std::uint32_t i = 0; coded && i < sent.size(); ++i) {
     sent[i] = maths->encoded(order.message, order.cargo, part.first + i, sent[i]);
-    if (order.cargo == collective::cargo::sum)
+    if (order.cargo != collective::cargo::term)
       pieces[part.first + i] = sent[i];
   }
   out.head.data = {};
   out.data = std::make_shared<const cut_tensor>(std::move(sent));
   const std::uint64_t bytes = in.options_.model_bytes * (part.last - part.first) / part.of;
   in.send({role::worker, self.worker.value}, {role::worker, order.to.value}, std::move(out),
-          coded ? bytes_in(in.options_.push_form, bytes, 1) : bytes);
+          coded ? bytes_in(in.options_.push_form, bytes, in.options_.pushed_share({order.message.round - 1})) : bytes);
   return coded ? std::make_shared<const cut_tensor>(std::move(pieces)) : of;
 }
 

@@ -74,7 +74,7 @@ fault check_form(const Part& m) {
     return fmt::format("elements of the unknown form {}; there are {}", static_cast<unsigned>(m.as), kernels::form_names.size());
   if (auto found = check(m.where))
     return found;
-  if (kernels::is_sparse(m.as) ? m.bytes % 8 != 0 || m.bytes > kernels::encoded_bytes(m.as, m.where.elements()) : m.bytes != 0)
+  if (kernels::says_bytes(m.as) ? m.bytes % 8 != 0 || m.bytes > kernels::encoded_bytes(m.as, m.where.elements()) : m.bytes != 0)
     return fmt::format("{} bytes of elements {}..{} as {}, which take a multiple of 8, and at most what they take as they are",
                        m.bytes, m.where.begin, m.where.end, kernels::name_of(m.as));
   return {};
@@ -156,7 +156,7 @@ fault check(const peer_part& m) {
     return fmt::format("a checkpoint of the unknown kind {}", static_cast<unsigned>(p.course.limit.checkpoint));
   if (m.as != kernels::form::fp32 && (p.is != peer_message::kind::chunk || kernels::is_sparse(m.as)))
     return fmt::format("a message between workers in the form {}", static_cast<unsigned>(m.as));
-  return first_of(check(m.where), finite("weight", p.weight), check(p.part), at_least("samples", p.facts.samples, 0),
+  return first_of(check_form(m), finite("weight", p.weight), check(p.part), at_least("samples", p.facts.samples, 0),
                   ignores(p.facts));
 }
 

@@ -93,7 +93,7 @@ std::size_t payload_bytes(const message& msg) {
           if (m.empty)
             return 0;
         if constexpr (requires { m.bytes; })
-          if (kernels::is_sparse(m.as))
+          if (kernels::says_bytes(m.as))
             return m.bytes;
         if constexpr (requires { m.as; })
           return kernels::encoded_bytes(m.as, m.where.elements());

@@ -17,7 +17,7 @@
 namespace troupe::protocols::wire {
 
 // lane.capnp says what these mean.
-inline constexpr std::uint16_t protocol_version = 10;
+inline constexpr std::uint16_t protocol_version = 11;
 inline constexpr std::size_t max_head_bytes = 64U << 10U;
 inline constexpr std::size_t max_hello_bytes = 510 * 8;
 inline constexpr std::size_t max_listed_workers = 2048;

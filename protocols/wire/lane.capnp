@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The lane protocol, version 10: what two nodes of one job say to each other at every step.
+# The lane protocol, version 11: what two nodes of one job say to each other at every step.
 
 @0xc53f636cbd0941bc;
 
@@ -22,10 +22,11 @@ $Cxx.namespace("troupe::protocols::wire::schema");
 #   3. Segment 1 holds the payload's bytes and nothing else: no landing pad either (the far pointer is a double one, whose
 #      pad is in segment 0). `Frame.payload` covers the segment exactly.
 #   4. The size of the payload follows from the message: four bytes for each element of its Range, or as many as its `form`
-#      takes for it (kernels/form.hpp), or `bytes` where the form is sparse. That is a multiple of 8, and at most four for each
-#      element. It is also what the segment table says; a frame in which the two differ is refused.
+#      takes for it (kernels/form.hpp), or `bytes` where the form is sparse or is factors. That is a multiple of 8, and at most
+#      four for each element. It is also what the segment table says; a frame in which the two differ is refused.
 #   5. In an encoded payload, the scales and means of its blocks are finite. They come first; then come the elements, then zeros
-#      up to a multiple of 8 bytes. In a sparse payload, places ascend within the range (kernels/sparse.hpp).
+#      up to a multiple of 8 bytes. In a sparse payload, places ascend within the range (kernels/sparse.hpp). Factors are as many
+#      as their numbers of rows and columns say (kernels/factors.hpp).
 #
 # Payload elements are IEEE 754 binary32, little-endian, but for those of another form.
 #
@@ -53,7 +54,7 @@ $Cxx.namespace("troupe::protocols::wire::schema");
 const magic :UInt64 = 0x454e414c45505254;
 # "TRPELANE" in the order of the bytes on the wire.
 
-const version :UInt16 = 10;
+const version :UInt16 = 11;
 
 struct Frame {
   union {
@@ -175,8 +176,8 @@ struct PushPart {
   where @1 :Range;
   to @2 :UInt32;
   epoch @3 :UInt32;
-  form @4 :UInt8; # 0 fp32, 1 fp16, 2 bf16, 3 int8, 4 int4, 5 onebit, 6 sparse_fp32, 7 sparse_bf16, 8 sparse_sign
-  bytes @5 :UInt32; # of the payload in a sparse form, else 0
+  form @4 :UInt8; # 0 fp32, 1 fp16, 2 bf16, 3 int8, 4 int4, 5 onebit, 6 sparse_fp32, 7 sparse_bf16, 8 sparse_sign, 9 factors
+  bytes @5 :UInt32; # of the payload in a sparse form or as factors, else 0
 }
 
 struct PushEnd {
@@ -366,4 +367,5 @@ struct PeerPart {
     saves @15 :Bool;       # the version that the sum makes is for a checkpoint
   }
   form @9 :UInt8; # of a chunk, as in PushPart; no sparse one
+  bytes @10 :UInt32; # as in PushPart
 }

@@ -26,7 +26,7 @@ struct push_part {
   push_id id;
   range where;
   kernels::form as = kernels::form::fp32;
-  std::uint32_t bytes = 0; ///< of the payload in a sparse form
+  std::uint32_t bytes = 0; ///< of the payload, in a form that says them
   friend bool operator==(const push_part&, const push_part&) = default;
 };
 /// The trailer of a push (its gradient is 0): complete once `parts` partitions have come.
@@ -46,7 +46,7 @@ struct params_part {
   range where;
   kernels::form as = kernels::form::fp32; ///< otherwise a code
   version base{};
-  std::uint32_t bytes = 0; ///< of the payload in a sparse form
+  std::uint32_t bytes = 0; ///< of the payload, in a form that says them
   friend bool operator==(const params_part&, const params_part&) = default;
 };
 /// One partition of an aggregator's sum, or of a shard's to its backups. `empty`: none of its workers counted; no payload.
@@ -57,7 +57,7 @@ struct partial_part {
   bool empty = false;
   std::uint64_t decision = 0;             ///< as in `partial`
   kernels::form as = kernels::form::fp32; ///< or sparse_fp32
-  std::uint32_t bytes = 0;                ///< of the payload in a sparse form
+  std::uint32_t bytes = 0;                ///< of the payload, in a form that says them
   friend bool operator==(const partial_part&, const partial_part&) = default;
 };
 /// A decision_record, as encode_state makes it: `words` of 8 bytes, then zeros; the payload is the range's floats.
@@ -88,6 +88,7 @@ struct peer_part {
   peer_message message; ///< `data` is 0
   range where;
   kernels::form as = kernels::form::fp32; ///< of a chunk: any but a sparse one
+  std::uint32_t bytes = 0;                ///< of the payload, in a form that says them
   friend bool operator==(const peer_part&, const peer_part&) = default;
 };
 

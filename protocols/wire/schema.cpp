@@ -340,6 +340,7 @@ void put(schema::PeerPart::Builder to, const peer_part& m) {
   to.setSteps(m.message.made.steps);
   to.setSamples(m.message.made.samples);
   to.setForm(static_cast<std::uint8_t>(m.as));
+  to.setBytes(m.bytes);
   put(to.initWhere(), m.where);
   if (m.message.is != peer_message::kind::replica)
     put(to.initSum(), m.message);
@@ -352,7 +353,8 @@ peer_part get(schema::PeerPart::Reader from) {
                  {},
                  {from.getSteps(), from.getSamples()}},
                 get(from.getWhere()),
-                static_cast<kernels::form>(from.getForm())};
+                static_cast<kernels::form>(from.getForm()),
+                from.getBytes()};
   if (from.hasSum())
     get(from.getSum(), out.message);
   return out;

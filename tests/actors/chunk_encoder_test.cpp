@@ -160,5 +160,78 @@ TEST(ChunkInbox, CodesOfAPeerAreDecodedWhereTheyLieAndUnsoundOnesRefused) {
   EXPECT_EQ(std::vector(whole->as<float>(), whole->as<float>() + 512), expected);
 }
 
+/// What a replica of 2,048 floats in one segment sends of this to a peer.
+struct sent_chunk {
+  protocols::wire::peer_part head;
+  kernels::buffer data;
+};
+std::vector<sent_chunk> sent_of(common_replica& by, const kernels::buffer& of, cargo what, std::uint32_t to,
+                                const copied_factors& factors = {}) {
+  protocols::send_peer chunk{{to}, chunk_of(1), what};
+  chunk.message.part = {0, 1, 1};
+  std::vector<sent_chunk> out;
+  by.each_part(chunk, of, factors, [&out](const auto& head, const auto& data) { out.push_back({head, data}); });
+  return out;
+}
+common_replica replica_of(std::unique_ptr<chunk_encoder> sums) {
+  common_replica out(kernels::open_backend({}), {}, 2048, 2048, {{.where = {0, 2048}}});
+  if (sums)
+    out.encode_by(std::move(sums));
+  return out;
+}
+kernels::buffer drawn_block() {
+  auto out = block_of(2048 * sizeof(float));
+  for (const std::uint32_t half : {0U, 1U})
+    std::ranges::copy(drawn_half(half + 5), out.as<float>() + 1024 * half);
+  return out;
+}
+
+TEST(CommonReplica, ATermThatGoesToAllIsACopyForItsPlaceBecomesTheSum) {
+  auto by = replica_of(nullptr);
+  const auto term = drawn_block();
+  const auto lent = sent_of(by, term, cargo::term, 0), copied = sent_of(by, term, cargo::copy, 0);
+  ASSERT_EQ(lent.size(), 1U);
+  ASSERT_EQ(copied.size(), 1U);
+  EXPECT_TRUE(lent[0].data.shares_block_with(term));
+  EXPECT_FALSE(copied[0].data.shares_block_with(term));
+  EXPECT_TRUE(std::ranges::equal(copied[0].data.span<const float>(), term.span<const float>()));
+}
+
+/// Its sender goes on with what its peers make of it. What the first of them gets, all get.
+TEST(CommonReplica, ATermThatGoesToAllBecomesWhatItsCodesSay) {
+  auto by = replica_of(std::make_unique<chunk_encoder>(chunks_of("onebit")));
+  const auto term = drawn_block();
+  const auto first = sent_of(by, term, cargo::copy, 0);
+  std::vector<float> told(2048);
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0].head.as, kernels::form::onebit);
+  chunk_encoder::decode(first[0].head.as, {0, 2048}, first[0].data, told);
+  EXPECT_TRUE(std::ranges::equal(told, term.span<const float>()));
+  term.as<float>()[7] = 100; // were it decoded again, that would be gone
+  EXPECT_EQ(sent_of(by, term, cargo::copy, 2)[0].data.data(), first[0].data.data());
+  EXPECT_EQ(term.as<float>()[7], 100);
+}
+
+TEST(CommonReplica, OfFactorsItsSenderHasTheProduct) {
+  job what;
+  what.codec.push = "factors";
+  const factored_slots slots{{.where = {0, 1024}, .m = 32, .n = 32, .left = 0, .right = 64}};
+  auto by = replica_of(std::make_unique<chunk_encoder>(what, protocols::member{{1}, {0}}, 2048, block_of, slots));
+  const copied_factors factors{block_of(128 * sizeof(float)), 2};
+  std::ranges::fill(factors.block.span<float>(), 0.5F);
+  const auto term = drawn_block();
+  const std::vector before(term.as<float>() + 1024, term.as<float>() + 2048);
+  const auto sent = sent_of(by, term, cargo::copy, 0, factors);
+  ASSERT_EQ(sent.size(), 2U);
+  EXPECT_EQ(sent[0].head.as, kernels::form::factors);
+  EXPECT_EQ(sent[0].head.bytes, 16U + 4 * 2 * (32 + 32));
+  EXPECT_EQ(sent[0].head.where, (protocols::wire::range{0, 1024}));
+  EXPECT_EQ(sent[1].head.as, kernels::form::fp32);
+  EXPECT_EQ(sent[1].head.bytes, 0U);
+  for (std::size_t i = 0; i < 1024; ++i)
+    ASSERT_EQ(term.as<float>()[i], 0.5F);
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), term.as<float>() + 1024));
+}
+
 } // namespace
 } // namespace troupe::actors

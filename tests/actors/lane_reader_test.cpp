@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 
+#include "kernels/factors.hpp"
 #include "kernels/sparse.hpp"
 #include "tests/actors/lane_harness.hpp"
 
@@ -119,6 +120,24 @@ TEST(FrameReader, APlaceOutsideItsRangeEndsTheReading) {
               place == 3 ? "no fault"
               : sum      ? "a place of elements encoded as sparse_fp32 is not in their range (frame at byte 0)"
                          : "a place of elements encoded as sparse_bf16 is not in their range (frame at byte 0)");
+  }
+}
+
+TEST(FrameReader, FactorsThatAreNotOfTheirBytesEndTheReading) {
+  const std::vector<float> left(2 * 24, 0.5F), right(2 * 16, 2.0F);
+  const kernels::matrix_part part{0, 24 * 16};
+  const auto bytes = static_cast<std::uint32_t>(kernels::factors_bytes(2, 16, part));
+  for (const bool bad : {false, true}) {
+    auto payload = test::make_buffer(bytes);
+    kernels::encode_factors({2, 24, 16, left.data(), right.data()}, part, payload.span<std::byte>());
+    if (bad)
+      payload.as<std::uint32_t>()[0] = 3;
+    collector got;
+    const auto fault =
+        read_one(wire::push_part{{0}, {1}, {{0}, {0}, {7}}, {0, 384}, kernels::form::factors, bytes}, payload, got);
+    EXPECT_EQ(fault.value_or("no fault"),
+              bad ? "the number of elements encoded as factors is not that of their bytes (frame at byte 0)" : "no fault");
+    EXPECT_EQ(got.clocks.size(), bad ? 0U : 1U);
   }
 }
 

@@ -208,6 +208,64 @@ TEST(PushEncoder, DgcClipsEachGradientByTheNumberOfWorkers) {
   EXPECT_EQ(sent.as<float>()[3], 3) << "a short one is as it was";
 }
 
+/// A matrix of 24 x 40 from place 16 on, and a bias behind it; three rows made its gradient.
+struct product {
+  product() {
+    std::mt19937 dice(9);
+    std::ranges::generate(copied.span<float>(), [&dice] { return static_cast<float>(dice() >> 8U) * 0x1p-23F - 1; });
+    for (std::size_t row = 0; row < 24; ++row)
+      for (std::size_t column = 0; column < 40; ++column)
+        for (std::size_t i = 0; i < 3; ++i)
+          gradient[16 + row * 40 + column] += copied.as<float>()[i * 24 + row] * copied.as<float>()[4 * 24 + i * 40 + column];
+    std::ranges::fill(gradient.begin() + 16 + 960, gradient.end(), 0.25F);
+  }
+  push_encoder encoder() const { return {job_of("factors", false), {1}, 1040, bytes_of, slots}; }
+  std::span<const float> at(flat_range part) const {
+    return std::span{gradient}.subspan(static_cast<std::size_t>(part.begin), static_cast<std::size_t>(part.size()));
+  }
+  factored_slots slots{{.where = {16, 976}, .m = 24, .n = 40, .left = 0, .right = 4 * 24}}; // of four rows at most
+  kernels::buffer copied = bytes_of(4 * (24 + 40) * sizeof(float));
+  std::vector<float> gradient = std::vector<float>(1040);
+};
+
+TEST(PushEncoder, AMatrixTravelsAsItsFactorsAndTheRestAsItIs) {
+  const product of;
+  auto by = of.encoder();
+  const auto head_at = [&by](flat_range part) {
+    return by.head_of(protocols::wire::push_part{{0}, {1}, push_of(1).id, {part.begin, part.end}});
+  };
+  for (const flat_range part : {flat_range{0, 16}, {16, 976}, {976, 1040}})
+    by.encode(push_of(1), part, of.at(part), {of.copied, 3});
+  EXPECT_EQ(head_at({0, 16}).as, kernels::form::fp32);
+  EXPECT_EQ(head_at({16, 976}).as, kernels::form::factors);
+  EXPECT_EQ(head_at({16, 976}).bytes, 16U + 4 * 3 * (24 + 40));
+  EXPECT_EQ(head_at({976, 1040}).bytes, 0U);
+  const auto sent = by.decoded();
+  for (std::size_t i = 0; i < of.gradient.size(); ++i)
+    ASSERT_NEAR(sent.as<float>()[i], of.gradient[i], 1e-5) << i;
+  EXPECT_EQ(sent.as<float>()[1000], 0.25F);
+  by.settle(push_of(1));
+  by.encode(push_of(2), {16, 976}, of.at({16, 976})); // of a step in several parts
+  EXPECT_EQ(head_at({16, 976}).as, kernels::form::fp32);
+  EXPECT_TRUE(std::ranges::equal(by.decoded().slice(64, 960 * 4).span<const float>(), of.at({16, 976})));
+}
+
+TEST(PushEncoder, WhatShardsCutOffAMatrixIsTheSameWhetherItsFactorsPayOrNot) {
+  const product of;
+  auto whole = of.encoder(), cut = of.encoder();
+  whole.encode(push_of(1), {16, 976}, of.at({16, 976}), {of.copied, 3});
+  std::size_t plain = 0;
+  for (const flat_range part : {flat_range{16, 96}, {96, 112}, {112, 976}}) {
+    cut.encode(push_of(1), part, of.at(part), {of.copied, 3});
+    plain += cut.head_of(protocols::wire::push_part{{0}, {1}, push_of(1).id, {part.begin, part.end}}).as == kernels::form::fp32
+                 ? 1
+                 : 0;
+  }
+  EXPECT_EQ(plain, 2U) << "one row or two";
+  EXPECT_TRUE(std::ranges::equal(whole.decoded().slice(64, 960 * 4).span<const float>(),
+                                 cut.decoded().slice(64, 960 * 4).span<const float>()));
+}
+
 TEST(PushEncoder, TheDensityComesDownInStages) {
   codec_spec codec{.push = "dgc", .density = 0.01, .warmup_steps = 3};
   std::vector<double> found;

@@ -20,7 +20,7 @@ BATCH, WORKERS, STEPS = 16, 4, 240
 ALL, OTHERS = WORKERS * BATCH, (WORKERS - 1) * BATCH  # samples of a step
 LAST = f"node-{WORKERS - 1}"
 FIRST_OF_TWO = f"node-{WORKERS - 2}"
-ALGORITHMS = ("direct", "ring", "halving", "tree")
+ALGORITHMS = ("direct", "ring", "halving", "tree", "broadcast")
 
 # One epoch, so that each batch is whole. Of every other step an evaluation tells the samples.
 SLOW = JOB.replace("train_samples = 1200", f"train_samples = {ALL * STEPS}").replace("test_samples = 300", "test_samples = 50")
@@ -71,7 +71,7 @@ class AllreduceTest(RespawnTest):
             made = self.run_job("--set", f"cluster.workers={workers}", "--set", f"stop.steps={until}", "--set", f"checkpoint.dir={kept}",
                                 "--save", expected, *like, *came_from, job=SLOW)
             came_from = ["--resume", os.path.join(kept, f"step-{until}")]
-        if algorithm == "direct":
+        if algorithm in ("direct", "broadcast"):
             self.assertEqual(result["weights_digest"], made["weights_digest"], f"as by {stretches}")
         worst = max(abs(ours - theirs) for ours, theirs in zip(floats_of(self.saved), floats_of(expected), strict=True))
         # Sums in another order are less than 1e-5 off after so many steps, a version more or less is 0.004 off; NaN is not less.
@@ -111,7 +111,7 @@ class Groups(AllreduceTest):
 
     def test_one_digest_wherever_the_workers_are(self):
         self.sync = self.run_job()
-        for algorithm in some("direct", "ring"):
+        for algorithm in some("direct", "ring", "broadcast"):
             with self.subTest(algorithm):
                 by = "--set", f"protocol.algorithm={algorithm}"
                 pairs, alone = (self.digest(1, *by, "--set", f"protocol.group={size}") for size in (2, 1))
@@ -121,7 +121,7 @@ class Groups(AllreduceTest):
                 self.assertEqual(self.digest(3, *by), pairs, "a node has two")
                 for nodes in (1, 2, 5):
                     self.assertEqual(self.digest(nodes, *by), alone, f"{nodes} nodes: one has all, or each has one")
-                if algorithm == "direct":
+                if algorithm in ("direct", "broadcast"):
                     self.assertEqual(alone, self.sync["weights_digest"])
 
     def test_over_an_emulated_link_each_worker_is_a_host_of_its_own(self):

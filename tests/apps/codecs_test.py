@@ -130,8 +130,23 @@ class Sums(CodecsTest):
                     self.assertEqual(self.digest(*sets, nodes=nodes), found[codec], nodes)
         self.assertEqual(len(set(found.values())), len(found), "each codec rounds in its own way")
 
+    def test_nor_where_terms_go_to_all(self):
+        """Each rounds its term once, and the sum is not rounded."""
+        found = {}
+        for codec in ("none", "onebit", "factors"):
+            with self.subTest(codec):
+                sets = [f"codec.push={codec}", "protocol.group=1", "protocol.algorithm=broadcast"]
+                found[codec] = self.digest(*sets)
+                for nodes in (2, 4):
+                    self.assertEqual(self.digest(*sets, nodes=nodes), found[codec], nodes)
+        self.assertEqual(found["none"], self.run_job(job=JOB)["weights_digest"], "as a shard sums")
+        self.assertEqual(found["factors"], self.run_job("--set", "codec.push=factors", job=JOB)["weights_digest"], "likewise")
+        self.assertEqual(found["onebit"], self.run_job("--set", "codec.push=onebit", job=JOB)["weights_digest"], "likewise")
+
     def test_a_simulation_computes_what_a_run_does(self):
-        ways = (["codec.push=int4", "protocol.group=1"], ["codec.push=onebit", "protocol.group=2"], [*self.LATE, "protocol.group=1"],
+        ways = (["protocol.algorithm=broadcast", "codec.push=factors", "protocol.group=1"],
+                ["protocol.algorithm=broadcast", "codec.push=int4", "protocol.group=2"],
+                ["codec.push=int4", "protocol.group=1"], ["codec.push=onebit", "protocol.group=2"], [*self.LATE, "protocol.group=1"],
                 [*self.LATE, "codec.push=int8", "protocol.group=1"])
         for way in ways:
             with self.subTest(" ".join(way)):
@@ -151,6 +166,10 @@ class Sums(CodecsTest):
                 (["codec.push=int8", "protocol.algorithm=ring"], 'round at each; write protocol.algorithm = "direct"'),
                 (["codec.push=int8", "protocol.algorithm=auto", "cluster.workers=9"], 'write protocol.algorithm = "direct"'),
                 (["codec.push=topk"], "sums every element among its workers; name fp16, bf16, int8, int4 or onebit"),
+                (["codec.push=factors"], 'write protocol.algorithm = "broadcast", by which terms go to all'),
+                (["codec.push=factors", "protocol.algorithm=broadcast"], "a sum has no two factors; write protocol.group = 1"),
+                (["codec.push=factors", "protocol.algorithm=broadcast", "protocol.group=2"], "a sum has no two factors; write protocol.group = 1"),
+                (["codec.push=factors", "protocol.algorithm=broadcast", "protocol.group=1", "protocol.steps=2"], "sends what local steps have made"),
                 (["codec.params=int8"], "whose workers keep the parameters themselves")):
             with self.subTest(" ".join(sets)):
                 done = subprocess.run([cluster_test.TROUPE, "check", self.path("job.toml", JOB), *as_sets([*self.SUMS, *sets])],
@@ -267,6 +286,67 @@ class Sparse(CodecsTest):
             with self.subTest(" ".join(sets)):
                 done = subprocess.run([cluster_test.TROUPE, "check", self.path("job.toml", JOB), *as_sets(sets)], capture_output=True, text=True,
                                       timeout=cluster_test.DEADLINE_S, check=False)
+                self.assertEqual(done.returncode, 2, done.stdout)
+                self.assertIn(words, done.stderr)
+
+
+class Factors(CodecsTest):
+    """Of a matrix, what its gradient is the product of: the numbers of a gradient, but for the order of their sums."""
+    SETS = as_sets(["codec.push=factors"])
+
+    def test_placement_does_not_change_the_weights(self):
+        found = self.weights_of([["codec.push=none"], ["codec.push=factors"]])
+        self.assertEqual(len(set(found.values())), 2, "sums are in another order")
+
+    def test_they_are_the_weights_without_a_codec_but_for_rounding(self):
+        for sets in ([], ["--set", "protocol.fan_in=2"], ["--set", "optimizer.clip_norm=0.5"]):
+            with self.subTest(" ".join(sets)):
+                files = [self.path("plain.safetensors"), self.path("factors.safetensors")]
+                for file, codec in zip(files, ([], self.SETS)):
+                    self.run_job(*codec, *sets, "--nodes", "3", "--set", "stop.steps=10", "--save", file, job=JOB)
+                done = subprocess.run([cluster_test.TROUPE, "weights", "diff", *files, "--json"], capture_output=True, text=True,
+                                      timeout=cluster_test.DEADLINE_S, check=False)
+                apart = [each["relative_difference"] for each in json.loads(done.stdout)["tensors"]]
+                self.assertTrue(apart, "sums are in another order")
+                self.assertLess(max(apart), 1e-5)
+
+    def test_nor_do_copies_of_shards_or_aggregators_or_partitions(self):
+        for sets in (["protocol.fan_in=2"], ["cluster.replicas=2", "cluster.nodes=4"], ["exchange.partition_kib=16"]):
+            with self.subTest(" ".join(sets)):
+                self.assert_one({name: self.run_job(*self.SETS, *as_sets(sets), *PLACEMENTS[name], job=JOB)["weights_digest"]
+                                 for name in ("two", "three shards", "colocated")})
+
+    def test_a_check_says_which_parameters_they_are_of(self):
+        job = self.path("job.toml", JOB)
+        done, told = (subprocess.run([cluster_test.TROUPE, "check", job, *self.SETS, *more], capture_output=True, text=True,
+                                     timeout=cluster_test.DEADLINE_S, check=True).stdout for more in (["--json"], []))
+        self.assertEqual({each["name"]: each["factors"] for each in json.loads(done)["model"]["shapes"]},
+                         {"linear1.weight": True, "linear1.bias": False, "linear2.weight": False, "linear2.bias": False})
+        self.assertRegex(told, r"linear1.weight +\(32, 784\) +trained, pushed as factors\n")
+
+    def test_every_protocol_that_takes_them_learns(self):
+        for protocol in ("backup", "deadline", "async", "dc-async", "ssp"):
+            with self.subTest(protocol):
+                result = self.run_job("--nodes", "2", *self.SETS, "--set", f"protocol.name={protocol}", "--set", "stop.steps=300", job=JOB)
+                self.assertGreater(result["test_accuracy"], 0.2, result)
+
+    def test_a_simulation_computes_what_a_run_does(self):
+        self.expect_of_a_simulation_what_a_run_does([self.SETS])
+
+    def test_each_reason_why_not_is_said(self):
+        for sets, words in (
+                (["protocol.name=local"], "sends what local steps have made, which has no two factors"),
+                (["protocol.name=easgd"], "sends what local steps have made, which has no two factors"),
+                (["protocol.name=coded"], "pushes weighted sums of several parts' gradients, which have no two factors"),
+                (["protocol.name=allreduce"], "by which terms go to all"),
+                (["protocol.name=gossip"], "sends no pushes"),
+                (["data.micro_batch=4"], "added up in pieces has no two"),
+                (["compute.device=cuda"], "copies in host memory alone"),
+                (["codec.error_feedback=true"], "codec.error_feedback belongs to codec.push"),
+                (["codec.params=factors"], "codec.params")):
+            with self.subTest(" ".join(sets)):
+                done = subprocess.run([cluster_test.TROUPE, "check", self.path("job.toml", JOB), *self.SETS, *as_sets(sets)],
+                                      capture_output=True, text=True, timeout=cluster_test.DEADLINE_S, check=False)
                 self.assertEqual(done.returncode, 2, done.stdout)
                 self.assertIn(words, done.stderr)
 

@@ -51,6 +51,7 @@ KINDS = {
     "sync augmented": ["--set", 'data.augment=["crop 2", "flip"]'],
     "sync with feedback": ["--set", "codec.push=onebit"],
     "sync encoded both ways": BOTH_WAYS,
+    "backup of factors": ["--set", "protocol.name=backup", "--set", "codec.push=factors", *STRAGGLER],
     "backup of rounded parameters": ["--set", "protocol.name=backup", "--set", "codec.params=int8", *STRAGGLER],
     "sync of few elements": ["--set", "codec.push=dgc", "--set", "codec.density=0.02", "--set", "codec.params=changed"],
     "backup rounded to int4": ["--set", "protocol.name=backup", "--set", "codec.push=int4", "--set", "codec.error_feedback=false", *STRAGGLER],

@@ -97,6 +97,18 @@ class Bytes(TrafficTest):
         self.expect_fewer_bits("params")
         self.expect_what_check_says("sync", "two", 20, "--set", "codec.push=onebit", "--set", "codec.params=int8", "--set", "protocol.fan_in=node")
 
+    def test_pushes_as_factors(self):
+        """Of the first matrix 16 (784 + 256) floats for 784 x 256, and of each half of it, in two shards, 16 (392 + 256)."""
+        for placement in PLACEMENTS:
+            with self.subTest(placement):
+                said = self.expected([*PLACEMENTS[placement], "--set", "stop.steps=20", "--set", "codec.push=factors"])
+                self.expect_what_check_says("sync", placement, 20, "--set", "codec.push=factors")
+                if placement == "one node of workers":
+                    rest = 4 * (256 + 256 * 10 + 16)  # two biases and the second matrix, which is small
+                    self.assertAlmostEqual(said["push_bytes"] / (4 * (4 * 16 * (784 + 256) + rest)), 1, delta=0.01)
+        self.expect_what_check_says("sync", "two", 20, "--set", "codec.push=factors", "--set", "protocol.fan_in=2")
+        self.expect_what_check_says("async", "one node of workers", 400, "--set", "codec.push=factors")
+
     def test_answers_in_fewer_bits(self):
         self.expect_what_check_says("async", "one node of workers", 400, "--set", "codec.push=int4")
 
@@ -117,10 +129,12 @@ class Bytes(TrafficTest):
         self.expect_what_check_says("gossip", "apart, colocated", 200, "--set", "inject.step_ms=20")
 
     def test_allreduce(self):
-        for algorithm in ("direct", "ring", "halving", "tree"):
+        for algorithm in ("direct", "ring", "halving", "tree", "broadcast"):
             with self.subTest(algorithm):
                 self.expect_what_check_says("allreduce", "apart", 60, "--set", f"protocol.algorithm={algorithm}")
         self.expect_what_check_says("allreduce", "two a node", 60, "--set", "protocol.algorithm=direct", "--set", "codec.push=int4")
+        factors = [f"protocol.{each}" for each in ("algorithm=broadcast", "group=1")] + ["codec.push=factors"]
+        self.expect_what_check_says("allreduce", "two a node", 60, *(word for each in factors for word in ("--set", each)))
         fragments = [f"protocol.{each}" for each in ("steps=4", "fragments=4", "outer=nesterov")]
         self.expect_what_check_says("allreduce", "apart", 60, *(word for each in fragments for word in ("--set", each)))
         # Of two workers on each of two nodes one sends for both: half of what four would.

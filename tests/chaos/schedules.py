@@ -75,14 +75,14 @@ def drawn(seed):
         faults = some(draw, draw.randrange(5, 9), ["kill", "kill", "stop"], CHILDREN, most_kills=4)
         return Schedule(seed, form, [*sets, f"codec.params={codec}"], faults, replays=codec in ("none", "changed"))
     if form == "peers":  # whoever is left has everything
-        algorithm = draw.choice(["direct", "ring", "halving", "tree", "", ""])
+        algorithm = draw.choice(["direct", "ring", "halving", "tree", "broadcast", "", ""])
         protocol = [f"protocol.name={'allreduce' if algorithm else 'gossip'}"] + [f"protocol.algorithm={algorithm}"] * bool(algorithm)
         sets = [*protocol, *sets[1:-1]]
         faults = some(draw, draw.randrange(6, 12), ["kill", "kill", "stop", "stop", "brief stop"], CHILDREN, most_kills=4)
         sets += [f"protocol.group={draw.choice([1, 2, 2, 3])}"] * bool(algorithm)
         late = [f"protocol.{each}" for each in ("steps=4", "fragments=2", "overlap_steps=1", "outer=nesterov")]
         sets += late * (algorithm != "" and draw.random() < 0.4)
-        sets += ["codec.push=int4"] * (algorithm == "direct" and draw.random() < 0.5)
+        sets += ["codec.push=int4"] * (algorithm in ("direct", "broadcast") and draw.random() < 0.5)
         return Schedule(seed, form, sets, faults, replays=False)
     if form == "shard":
         sets[-1:] = ["cluster.shards=4", "cluster.placement=colocated"]
@@ -93,8 +93,8 @@ def drawn(seed):
         return Schedule(seed, form, sets, [*faults[:4], Fault(draw.uniform(0, 1), "coordinator")], "killed", False)
     if form == "codes":  # who comes back lacks what the next parameters build on
         codec = draw.choice(["fp16", "bf16", "int8", "int4", "onebit", "changed", "changed"])
-        push = "none" if protocol == "coded" else draw.choice(["int8"] if "optimizer.name=adamw" in sets else ["int8", "topk", "topk"])
-        return Schedule(seed, form, [*sets, f"codec.params={codec}", f"codec.push={push}"], faults, replays=push == "none")
+        push = "none" if protocol == "coded" else draw.choice(["int8", "factors"] if "optimizer.name=adamw" in sets else ["int8", "topk", "topk", "factors"])
+        return Schedule(seed, form, [*sets, f"codec.params={codec}", f"codec.push={push}"], faults, replays=push in ("none", "factors"))
     return Schedule(seed, form, sets, faults)
 
 

@@ -298,7 +298,8 @@ TEST_P(ReductionSchedules, AbandonedAtAnyEventNoTensorIsLeft) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ReductionSchedules,
-                         testing::Values(algorithm::direct, algorithm::ring, algorithm::halving, algorithm::tree),
+                         testing::Values(algorithm::direct, algorithm::ring, algorithm::halving, algorithm::tree,
+                                         algorithm::broadcast),
                          [](const auto& which) { return std::string(name_of(which.param)); });
 
 } // namespace

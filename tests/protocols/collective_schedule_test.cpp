@@ -21,7 +21,7 @@ namespace {
 
 using kind = step::kind;
 
-constexpr algorithm all[] = {algorithm::direct, algorithm::ring, algorithm::halving, algorithm::tree};
+constexpr algorithm all[] = {algorithm::direct, algorithm::ring, algorithm::halving, algorithm::tree, algorithm::broadcast};
 constexpr std::uint32_t most_ranks = 33;
 
 /// Every number of ranks, each for itself; then groups of so many, the last of which may be smaller; then uneven ones.
@@ -52,7 +52,7 @@ struct value {
 class exchange {
 public:
   exchange(algorithm which, const topology& among, std::uint32_t seed)
-      : ranks_(among.ranks), segments_(segments(which, among)), dice_(seed) {
+      : which_(which), among_(among), ranks_(among.ranks), segments_(segments(which, among)), dice_(seed) {
     for (std::uint32_t rank = 0; rank < among.ranks; ++rank) {
       steps_.push_back(schedule(which, among, rank));
       done_.emplace_back(steps_.back().size(), false);
@@ -101,7 +101,8 @@ private:
       for (std::uint32_t s = what.first; s < what.last; ++s) {
         const bool fresh = under_way_.emplace(std::tuple{what.stage, rank, what.peer, s}, has_[rank][s]).second;
         EXPECT_TRUE(fresh) << "two messages with one name";
-        lent_[{rank, s}].insert({what.stage, rank, what.peer});
+        if (cargo_of(which_, among_, what.stage) != cargo::copy)
+          lent_[{rank, s}].insert({what.stage, rank, what.peer});
       }
       return true;
     }
@@ -149,6 +150,8 @@ private:
     has_[rank][segment] = std::move(with);
   }
 
+  algorithm which_;
+  topology among_;
   std::uint32_t ranks_, segments_;
   std::mt19937 dice_;
   std::vector<std::vector<step>> steps_;
@@ -259,6 +262,12 @@ TEST(CollectiveBytes, DirectAndRingSendTheSameAtEveryRank) {
             << name_of(which) << " of " << ranks;
 }
 
+TEST(CollectiveBytes, ByBroadcastEveryRankSendsTheRangeToEveryOther) {
+  for (std::uint32_t ranks = 2; ranks <= 16; ++ranks)
+    for (std::uint32_t rank = 0; rank < ranks; ++rank)
+      EXPECT_EQ(sent_by(algorithm::broadcast, ranks, rank, 1000), (ranks - 1) * 1000);
+}
+
 TEST(CollectiveBytes, HalvingAndTreesSendTwiceTheRangeForEachRankButOneAndNobodyMore) {
   for (const algorithm which : {algorithm::halving, algorithm::tree})
     for (std::uint32_t ranks = 2; ranks <= 16; ++ranks) {
@@ -276,6 +285,7 @@ TEST(CollectiveBytes, HalvingAndTreesSendTwiceTheRangeForEachRankButOneAndNobody
 TEST(CollectiveStages, AreAsManyAsTheAlgorithmSays) {
   for (std::uint32_t ranks = 2; ranks <= most_ranks; ++ranks) {
     EXPECT_EQ(stages_of(algorithm::direct, ranks), 2U);
+    EXPECT_EQ(stages_of(algorithm::broadcast, ranks), 1U);
     EXPECT_EQ(stages_of(algorithm::ring, ranks), 2 * (ranks - 1));
     const auto blocks = static_cast<std::uint32_t>(std::popcount(ranks));
     EXPECT_EQ(stages_of(algorithm::halving, ranks), 2 * lg(std::bit_floor(ranks)) + 2 * (blocks - 1)) << ranks;
@@ -336,9 +346,19 @@ TEST(CollectiveCargo, OfDirectIsTermsToAnOwnerAndSumsFromThere) {
       EXPECT_EQ(cargo_of(which, flat, stage), cargo::plain);
 }
 
-TEST(CollectiveOrder, DirectAddsInRankOrderAsAShardDoes) {
+TEST(CollectiveCargo, OfABroadcastIsCopiesButWithinAGroup) {
+  const topology flat{4}, pairs{4, [](std::uint32_t rank) { return rank / 2; }};
+  EXPECT_EQ(cargo_of(algorithm::broadcast, flat, 0), cargo::copy);
+  std::vector<cargo> found;
+  for (std::uint32_t stage = 0; stage < 3; ++stage)
+    found.push_back(cargo_of(algorithm::broadcast, pairs, stage));
+  EXPECT_EQ(found, (std::vector{cargo::plain, cargo::plain, cargo::copy}));
+}
+
+TEST(CollectiveOrder, DirectAndABroadcastAddInRankOrderAsAShardDoes) {
   for (std::uint32_t segment = 0; segment < 4; ++segment)
     EXPECT_EQ(sum_of(algorithm::direct, 4, segment), "(((0+1)+2)+3)");
+  EXPECT_EQ(sum_of(algorithm::broadcast, 4, 0), "(((0+1)+2)+3)");
 }
 
 TEST(CollectiveOrder, RingAddsFromTheRankOfTheSegmentOn) {

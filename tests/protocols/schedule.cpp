@@ -44,7 +44,7 @@ void draw_parameters(options& job, random_stream& draw) {
   if (name == "gossip")
     parameters["peers"] = 1 + up_to(std::max(workers, 2U) - 2);
   if (name == "allreduce") {
-    parameters["algorithm"] = std::string{std::array{"auto", "direct", "ring", "halving", "tree"}.at(draw.below(5))};
+    parameters["algorithm"] = std::string{std::array{"auto", "direct", "ring", "halving", "tree", "broadcast"}.at(draw.below(6))};
     parameters["group"] = std::int64_t{std::array{1, 1, 2, 3}.at(draw.below(4))};
     if (draw.hit(0.4)) {
       parameters["steps"] = 2 + up_to(2);

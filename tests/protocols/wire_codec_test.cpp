@@ -118,13 +118,13 @@ TEST(CodecRules, AnEncodedPayloadHasTheSizeOfItsForm) {
     EXPECT_EQ(fault_of(part, std::span(bytes).first(size - 8)),
               fmt::format("payload has {} bytes, the message says {}", size - 8, size));
   }
-  EXPECT_EQ(fault_of(message{push_part{{0}, {0}, {}, {0, 32}, form{9}}}), "elements of the unknown form 9; there are 9");
+  EXPECT_EQ(fault_of(message{push_part{{0}, {0}, {}, {0, 32}, form{10}}}), "elements of the unknown form 10; there are 10");
 }
 
 TEST(CodecRules, ASparsePayloadSaysItsSizeAndIsNoLargerThanAsItIs) {
   alignas(8) const std::byte bytes[1024]{};
   using kernels::form;
-  for (const form as : {form::sparse_fp32, form::sparse_bf16, form::sparse_sign})
+  for (const form as : {form::sparse_fp32, form::sparse_bf16, form::sparse_sign, form::factors})
     for (const std::uint32_t size : {8U, 1024U}) {
       const message part = push_part{{0}, {0}, {}, {512, 768}, as, size};
       EXPECT_EQ(payload_bytes(part), size);
@@ -135,6 +135,7 @@ TEST(CodecRules, ASparsePayloadSaysItsSizeAndIsNoLargerThanAsItIs) {
   };
   for (const std::uint32_t size : {4U, 12U, 1032U, 0xfffffff8U})
     EXPECT_NE(refused(size, form::sparse_bf16).find("which take a multiple of 8"), std::string::npos) << size;
+  EXPECT_NE(refused(1032, form::factors).find("as factors, which take a multiple of 8"), std::string::npos);
   EXPECT_NE(refused(8, form::int8).find("8 bytes of elements 512..768 as int8"), std::string::npos) << "its size is known";
   EXPECT_EQ(fault_of(message{partial_part{{0}, {1}, {2}, {0, 32}, false, 0, form::int8}}),
             "a sum in the form 3, which loses some of it");

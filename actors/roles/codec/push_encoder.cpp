@@ -6,7 +6,9 @@
 #include <cmath>
 
 #include "kernels/codec.hpp"
+#include "kernels/factors.hpp"
 #include "kernels/sparse.hpp"
+#include "tensor/plan.hpp"
 
 namespace troupe::actors {
 
@@ -40,9 +42,10 @@ void push_encoder::memory::take_back(flat_range where) {
     std::ranges::copy(at(std::span{before}, where), now.begin() + where.begin);
 }
 
-push_encoder::push_encoder(const job& what, protocols::worker_id worker, std::int64_t floats, allocate_fn allocate)
+push_encoder::push_encoder(const job& what, protocols::worker_id worker, std::int64_t floats, allocate_fn allocate,
+                           factored_slots factored)
     : how_(what.codec), momentum_(static_cast<float>(what.optimizer.momentum)), worker_(worker), seed_(what.seed),
-      workers_(what.cluster.workers), floats_(floats), allocate_(std::move(allocate)) {
+      workers_(what.cluster.workers), floats_(floats), allocate_(std::move(allocate)), factored_(std::move(factored)) {
   const auto begin = [this](memory& all) {
     all.now.resize(static_cast<std::size_t>(floats_));
     all.before.resize(static_cast<std::size_t>(floats_));
@@ -63,7 +66,8 @@ void push_encoder::measure(std::span<const float> whole) {
   scale_ = norm > largest ? static_cast<float>(largest / norm) : 1.0F;
 }
 
-kernels::buffer push_encoder::encode(const protocols::push& push, flat_range where, std::span<const float> values) {
+kernels::buffer push_encoder::encode(const protocols::push& push, flat_range where, std::span<const float> values,
+                                     const copied_factors& factors) {
   if (push.id != newest_) {
     if (!settled_ || push.base == base_)
       take_back();
@@ -72,11 +76,33 @@ kernels::buffer push_encoder::encode(const protocols::push& push, flat_range whe
     settled_ = false;
     parts_.clear();
   }
-  if (const auto known = parts_.find(where.begin); known != parts_.end() && known->second.where == where)
-    return known->second.codes;
-  auto codes = kernels::is_sparse(form()) ? encode_some(push.base, where, values) : encode_all(push.base, where, values);
-  parts_.insert_or_assign(where.begin, part{where, codes});
-  return codes;
+  if (const part* known = find(where))
+    return known->codes;
+  part made{where, {}, form()};
+  if (made.as == kernels::form::factors)
+    made = encode_product(where, values, factors);
+  else
+    made.codes = kernels::is_sparse(made.as) ? encode_some(push.base, where, values) : encode_all(push.base, where, values);
+  parts_.insert_or_assign(where.begin, made);
+  return made.codes;
+}
+
+push_encoder::part push_encoder::encode_product(flat_range where, std::span<const float> values,
+                                                const copied_factors& factors) const {
+  const auto* slot = factors.rows > 0 ? slot_of(factored_, where) : nullptr;
+  if (slot == nullptr) {
+    auto floats = allocate_(values.size_bytes());
+    std::ranges::copy(values, floats.as<float>());
+    return {where, std::move(floats), kernels::form::fp32};
+  }
+  auto codes = allocate_(slot->bytes(where, factors.rows));
+  kernels::encode_factors(slot->in(factors), slot->at(where), codes.span<std::byte>());
+  if (slot->pays(where, factors.rows))
+    return {where, std::move(codes), kernels::form::factors};
+  // A few rows of a matrix that shards have cut. What they are must not depend on that.
+  auto floats = allocate_(values.size_bytes());
+  kernels::decode(kernels::form::factors, coded(where), codes.span<const std::byte>(), floats.span<float>());
+  return {where, std::move(floats), kernels::form::fp32};
 }
 
 kernels::buffer push_encoder::encode_all(protocols::version base, flat_range where, std::span<const float> values) {
@@ -140,12 +166,9 @@ kernels::buffer push_encoder::sparse(flat_range where, std::span<const std::uint
   return codes;
 }
 
-protocols::wire::push_part push_encoder::head_of(protocols::wire::push_part part) const {
-  part.as = form();
-  const auto known = parts_.find(part.where.begin);
-  if (kernels::is_sparse(part.as) && known != parts_.end() && known->second.where.end == part.where.end)
-    part.bytes = static_cast<std::uint32_t>(known->second.codes.bytes());
-  return part;
+const push_encoder::part* push_encoder::find(flat_range where) const {
+  const auto known = parts_.find(where.begin);
+  return known != parts_.end() && known->second.where == where ? &known->second : nullptr;
 }
 
 std::uint64_t push_encoder::bytes() const {
@@ -194,8 +217,12 @@ void push_encoder::resume(const saved_state& from) {
 kernels::buffer push_encoder::decoded() const {
   auto out = allocate_(static_cast<std::size_t>(floats_) * sizeof(float));
   for (const auto& [begin, each] : parts_)
-    kernels::decode(form(), coded(each.where), each.codes.span<const std::byte>(), at(out.span<float>(), each.where));
+    kernels::decode(each.as, coded(each.where), each.codes.span<const std::byte>(), at(out.span<float>(), each.where));
   return out;
+}
+
+factored_slots factored_slots_of(const job& what, const model& net) {
+  return what.codec.factors() ? find_factored(net, what.data.batch) : factored_slots{};
 }
 
 std::optional<protocols::push_budget> push_budget_of(const job& what, const protocols::protocol& runs, std::int64_t floats) {

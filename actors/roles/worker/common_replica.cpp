@@ -3,6 +3,7 @@
 #include "actors/roles/worker/common_replica.hpp"
 
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -42,7 +43,7 @@ flat_range common_replica::where(const protocols::segment_range& part) const {
   return {cuts[part.first].begin, cuts[part.last - 1].end};
 }
 
-void common_replica::each_part(const protocols::send_peer& chunk, const kernels::buffer& of,
+void common_replica::each_part(const protocols::send_peer& chunk, const kernels::buffer& of, const copied_factors& factors,
                                const std::function<void(const protocols::wire::peer_part&, const kernels::buffer&)>& send) {
   using protocols::collective::cargo;
   const auto whole = where(chunk.message.part);
@@ -50,15 +51,22 @@ void common_replica::each_part(const protocols::send_peer& chunk, const kernels:
   head.message.data = {};
   if (whole.size() == 0)
     return send(head, {});
-  if (!sums_ || chunk.cargo == cargo::plain)
-    return send(head, of.slice(bytes_of(whole.begin), bytes_of(whole.size())));
-  head.as = sums_->form();
-  for (const auto part : cut_into_partitions(whole, chunk_partition_bytes)) {
+  if (!sums_ || chunk.cargo == cargo::plain) {
+    auto floats = of.slice(bytes_of(whole.begin), bytes_of(whole.size()));
+    if (chunk.cargo == cargo::copy) {
+      const auto there = std::exchange(floats, allocate(floats.bytes()));
+      std::memcpy(floats.data(), there.data(), there.bytes());
+    }
+    return send(head, floats);
+  }
+  for (const auto part : sums_->cut(whole)) {
     const std::span<float> values{of.as<float>() + part.begin, static_cast<std::size_t>(part.size())};
-    const auto codes = sums_->encode(chunk.message, chunk.cargo, part, values);
-    if (chunk.cargo == cargo::sum)
-      chunk_encoder::decode(head.as, part, codes, values);
+    const bool is_new = !sums_->has(chunk.message, chunk.cargo, part); // else another peer has had it
+    const auto codes = sums_->encode(chunk.message, chunk.cargo, part, values, factors);
     head.where = {part.begin, part.end};
+    head = sums_->head_of(chunk.cargo, head);
+    if (is_new && chunk.cargo != cargo::term)
+      chunk_encoder::decode(head.as, part, codes, values);
     send(head, codes);
   }
 }

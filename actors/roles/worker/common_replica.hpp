@@ -45,9 +45,10 @@ public:
   /// From now on terms and sums travel encoded.
   void encode_by(std::unique_ptr<chunk_encoder> sums) { sums_ = std::move(sums); }
   named_buffers kept_codes() const { return sums_ ? sums_->kept() : named_buffers{}; }
-  /// What is sent of a chunk of this flat array: head and payload, of a plain one by reference. A sum that is encoded becomes
-  /// there what its codes say, or its owner would have another one than its peers.
-  void each_part(const protocols::send_peer& chunk, const kernels::buffer& of,
+  /// What is sent of a chunk of this flat array: head and payload, of one that is not encoded by reference, but for a
+  /// `cargo::copy`. What its sender goes on with becomes what its codes say: a sum, or its owner would have another one than its
+  /// peers; so does a term that goes to all. `factors`: of the array, if it is a gradient that has any.
+  void each_part(const protocols::send_peer& chunk, const kernels::buffer& of, const copied_factors& factors,
                  const std::function<void(const protocols::wire::peer_part&, const kernels::buffer&)>& send);
   kernels::buffer allocate(std::size_t bytes) const { return queue_->allocate_host(bytes); }
   kernels::buffer zeros() const;

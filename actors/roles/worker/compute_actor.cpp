@@ -30,10 +30,14 @@ compute_state::compute_state(measured_pointer<device_compute_actor> self, comput
                                         .capture = device,
                                         .report_bytes = device ? setup.report_bytes : 0,
                                         .recompute = setup.recompute,
+                                        .factors = setup.factors,
                                         .worker = static_cast<std::int32_t>(setup.worker)}));
   end_with_reason(*self, std::string{queue_->name()},
                   fmt::format("parameters and gradients of {} bytes each, and a workspace of {} bytes for {} rows",
                               plan_->cost().parameter_bytes, plan_->cost().workspace_bytes, setup.max_rows));
+  if (setup.factors)
+    factor_bytes_ =
+        static_cast<std::size_t>(factor_floats(find_factored(*setup.net, setup.max_rows), setup.max_rows)) * sizeof(float);
   if (device)
     inputs_.emplace(*queue_, held_, setup.max_rows, setup.net->sample().elements(), setup.net->label_shape().elements());
 }
@@ -169,9 +173,13 @@ void compute_state::enqueue_part() {
   args.key = {.seed = request_.seed, .step = part.data.place};
   if (foreign_)
     args.blocks = {request_.parameters, gradient_, part.data.x};
+  if (alone && factor_bytes_ > 0) {
+    done_.factors = {queue_->allocate(factor_bytes_), part.data.rows};
+    args.factors = done_.factors.block.as<float>();
+  }
   if (alone)
-    args.gradient_ready = [asker = asker_, step, gradients = gradient_](int slot) {
-      caf::anon_send(asker, gradient_ready{step, slot, gradients});
+    args.gradient_ready = [asker = asker_, step, gradients = gradient_, factors = done_.factors](int slot) {
+      caf::anon_send(asker, gradient_ready{step, slot, gradients, factors});
     };
   args.done = [me, step, mark = held_.mark()] { caf::anon_send(me, compute_finished{step, mark}); };
   plan_->enqueue_step(args);

@@ -25,6 +25,7 @@ struct compute_setup {
   std::int64_t max_rows = 1;   ///< of one part
   std::int64_t piece_rows = 0; ///< of these at once, see plan::options
   bool recompute = false;      ///< likewise
+  bool factors = false;        ///< likewise
   bool clips_pushes = false;   ///< a gradient that is pushed is clipped by its own norm, as one of an own step is
   /// How many gradient bytes a device completes before it pauses to report them: one partition.
   std::int64_t report_bytes = 1 << 20;
@@ -83,6 +84,7 @@ private:
   double clip_norm_; ///< 0: nothing is clipped
   bool clips_pushes_;
   std::optional<batch_buffers> inputs_; ///< of a device
+  std::size_t factor_bytes_ = 0;        ///< of a step's factors, if they are wanted
   recurring_blocks gradient_blocks_;    ///< of a device
   // the step under way; its inputs stay alive until it has run
   compute_request request_;

@@ -97,7 +97,10 @@ worker_actor::behavior_type worker_state::make_behavior() {
 
 void worker_state::on(const protocols::plan& msg) {
   if (!bound_.newest()) {
-    start_clock();
+    clock_.resume();
+    for (const auto& fault : setup_.inject.faults)
+      if (fault.type == protocols::fault_spec::kind::crash && fault.worker == setup_.self)
+        crash_.arm(protocols::duration_of_s(fault.at_s));
     activity_.enter("waits for parameters");
   } else if (msg.epoch <= bound_.newest()->epoch) {
     return;
@@ -105,13 +108,6 @@ void worker_state::on(const protocols::plan& msg) {
   replicas_in_.drop_if([&msg](const peer_key& key) { return !msg.has(key.first); });
   chunks_in_.drop_before(msg.epoch);
   bound_.on(std::make_shared<const protocols::plan>(msg));
-}
-
-void worker_state::start_clock() {
-  clock_.resume();
-  for (const auto& fault : setup_.inject.faults)
-    if (fault.type == protocols::fault_spec::kind::crash && fault.worker == setup_.self)
-      crash_.arm(protocols::duration_of_s(fault.at_s));
 }
 
 template <class Payload>
@@ -268,6 +264,7 @@ void worker_state::compute() {
 void worker_state::on_gradient(const gradient_ready& msg) {
   if (!step_.computing || msg.step != step_.request.step)
     return;
+  step_.factors = msg.factors;
   for (auto [target, partition] : partitions_.of(msg.slot))
     if (--step_.slots_missing[target][partition] == 0 && step_.request.stream_as)
       send_partition(target, partition, msg.gradients, *step_.request.stream_as);
@@ -287,6 +284,7 @@ void worker_state::on_computed(compute_result& result) {
   }
   if (result.gradients)
     gradient_ = std::move(result.gradients);
+  step_.factors = std::move(result.factors);
   finished_ = protocols::computed{.step = result.step,
                                   .samples = result.rows,
                                   .loss = result.loss,
@@ -530,7 +528,7 @@ void worker_state::send_partition(std::size_t target, std::size_t partition, con
   if (setup_.budget)
     setup_.encoder->allow(setup_.budget->density_of(as.id, clock_.now()));
   if (setup_.encoder)
-    piece = setup_.encoder->encode(as, where, piece.span<const float>());
+    piece = setup_.encoder->encode(as, where, piece.span<const float>(), step_.factors);
   const auto head = head_of(target, partition, as);
   const auto& holder = peers_->holders[head.to.value];
   if (setup_.encoder || !setup_.device) {

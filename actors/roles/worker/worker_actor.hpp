@@ -80,6 +80,7 @@ struct step_state {
   bool computing = false;
   protocols::nanoseconds begun = 0;      ///< training time
   kernels::buffer gradient;              ///< of a step on the replica
+  copied_factors factors;                ///< of the gradient that is pushed, if it has any
   partition_slots::counts slots_missing; ///< 0: streamed
 };
 
@@ -130,7 +131,8 @@ public:
   void send(const protocols::send_peer& effect);
   tensor send_chunk(const protocols::send_peer& effect, const tensor& of) {
     exchange_.begins(clock_.now());
-    setup_.common->each_part(effect, of, [this](const auto& head, const auto& data) { to_peers_.send(head, data); });
+    setup_.common->each_part(effect, of, step_.factors,
+                             [this](const auto& head, const auto& data) { to_peers_.send(head, data); });
     return of;
   }
   tensor add_up(const tensor& to, const protocols::segment_range& part, const protocols::operands<tensor>& sum) {
@@ -152,7 +154,6 @@ public:
 
 private:
   actor_report report() const;
-  void start_clock();
   void on(const protocols::plan& msg);
   void on_batch(loaded_batch& loaded);
   void load();
