@@ -71,13 +71,13 @@ worker_setup working(const job& what, const protocols::protocol& runs, protocols
   out.machine = runs.make_worker(what.protocol, self, what.seed);
   out.machine->model_is(static_cast<std::uint64_t>(floats) * sizeof(float));
   out.machine->nodes_are(what.cluster.blocks);
-  out.keeps_push = what.cluster.replicas > 1;
-  out.overlaps = what.exchange.overlap;
+  out.pushes.keeps = what.cluster.replicas > 1;
+  out.pushes.overlaps = what.exchange.overlap;
   out.receive_buffers = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);
   out.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
   if (what.codec.encodes_pushes() && !runs.reduces)
-    out.encoder = std::make_shared<push_encoder>(what, self.worker, floats, allocate, factored_slots_of(what, *net));
-  out.budget = push_budget_of(what, runs, floats);
+    out.pushes.encoder = std::make_shared<push_encoder>(what, self.worker, floats, allocate, factored_slots_of(what, *net));
+  out.pushes.budget = push_budget_of(what, runs, floats);
   if (what.codec.encodes_params())
     out.decoder = std::make_shared<decoded_parameters>(what.codec.params_form(), floats);
   out.saves = what.checkpoint.enabled() && workers_keep_state(what, runs);
@@ -130,9 +130,9 @@ auto targets_of(const job& what, protocols::worker_id worker, const std::vector<
 /// Whom it pushes to.
 void aim(worker_setup& at, const job& what, const std::vector<flat_range>& shards) {
   auto targets = targets_of(what, at.self, shards, factored_slots_of(what, *at.net));
-  at.targets = targets({});
+  at.pushes.targets = targets({});
   if (!protocols::is_flat(what.shape()))
-    at.targets_without = std::move(targets);
+    at.pushes.targets_without = std::move(targets);
 }
 
 /// Of a backup that comes later: as of those of its shard that were there from the beginning.
@@ -263,8 +263,8 @@ compute_setup computing(const job& what, const protocols::protocol& runs, const 
 void resume(worker_setup& worker, compute_setup& computes, const first_parameters& from, std::int64_t floats,
             const push_encoder::allocate_fn& allocate) {
   computes.start = from.of_worker(worker.self.value, allocate);
-  if (worker.encoder)
-    worker.encoder->resume(computes.start);
+  if (worker.pushes.encoder)
+    worker.pushes.encoder->resume(computes.start);
   if (worker.common) {
     worker.common->resume(from.of_shard({0, floats}, allocate));
     worker.common->resume_codes(computes.start);

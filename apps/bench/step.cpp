@@ -67,7 +67,7 @@ public:
     setup.batch = batch;
     setup.data_size = data_.train->size();
     setup.net = net_;
-    setup.targets = {{tree.front().self, cut_into_partitions(all, 4 << 20)}};
+    setup.pushes.targets = {{tree.front().self, cut_into_partitions(all, 4 << 20)}};
     auto receive_buffers = setup.receive_buffers = std::make_shared<params_assembler>(all, allocate);
     setup.from_peers = std::make_shared<peer_assembler>(all, allocate);
     setup.machine = entry.make_worker({}, {}, 1);

@@ -415,7 +415,7 @@ private:
     setup.wall = [this] { return now(); };
     for (const auto& holder : tree_)
       if (holder.workers.contains(id))
-        setup.targets.push_back(
+        setup.pushes.targets.push_back(
             {holder.self, cut_into_partitions(holder.is_shard ? shards_[holder.self.value] : all_, partition_bytes)});
     setup.receive_buffers = std::make_shared<params_assembler>(all_, allocate);
     setup.from_peers = std::make_shared<peer_assembler>(all_, allocate);
@@ -423,7 +423,7 @@ private:
     if (setup_.codec.encodes_pushes()) {
       job what;
       what.codec = setup_.codec;
-      setup.encoder = std::make_shared<push_encoder>(what, id, all_.size(), allocate);
+      setup.pushes.encoder = std::make_shared<push_encoder>(what, id, all_.size(), allocate);
     }
     auto compute = system_.spawn<compute_impl>(compute_setup{.queue = queue,
                                                              .net = net_,

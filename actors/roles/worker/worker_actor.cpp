@@ -35,12 +35,13 @@ worker_state::worker_state(measured_pointer<worker_actor> self, worker_setup set
                                    }),
       step_over_(timers_, [this] { finish_step(); }),
       crash_(timers_, [this] { self_->quit(failure("[[inject.fault]] says so")); }),
-      to_peers_(setup_.inject.link, clock_, timers_, setup_.device, setup_.device_compute), track_(setup_.trace, setup_.self) {
+      to_peers_(setup_.inject.link, clock_, timers_, setup_.device, setup_.device_compute),
+      pushes_(std::move(setup_.pushes), setup_.net, clock_, exchange_, setup_.device, setup_.device_compute),
+      track_(setup_.trace, setup_.self) {
   if (!setup_.meter)
     setup_.meter = std::make_shared<worker_meter>();
   activity_.enter("waits for a plan");
   end_with_reason(*self, setup_.device ? std::string{setup_.device->name()} : "cpu");
-  partitions_.find(setup_.net->layout(), setup_.targets);
   // They live and die together: a worker needs its compute actor and loader, and its node reports the reason.
   self->link_to(setup_.compute);
   self->link_to(setup_.loader);
@@ -73,14 +74,17 @@ worker_actor::behavior_type worker_state::make_behavior() {
   return {
       [parameters](const wire::params_part& head, const kernels::buffer& payload) { parameters(head, payload); },
       [replica](const wire::peer_part& head, const kernels::buffer& payload) { replica(head, payload); },
-      [this](const peers_ptr& peers) { to_peers_.introduce(peers_ = peers); },
+      [this](const peers_ptr& peers) {
+        to_peers_.introduce(peers_ = peers);
+        pushes_.introduce(peers);
+      },
       [this](const inspect_query&) { return report(); },
       [this](const operator_pause& msg) { handle_pause(self_, msg, [this] { return report(); }); },
       [this](const protocols::plan& msg) { on(msg); },
       [this](pause_order) { run(clock_, timers_, false); },
       [this](protocols::resume_order) { run(clock_, timers_, true); },
       [this](const protocols::takes_over& msg) {
-        moved_.insert(msg.shard);
+        pushes_.moved(msg.shard);
         bound_.on(msg);
       },
       [this](const protocols::checkpoint_order& msg) { bound_.on(msg); },
@@ -150,7 +154,7 @@ std::optional<kernels::buffer> worker_state::join(const protocols::peer_message&
 void worker_state::adopt(protocols::version ver, const tensor& parameters) {
   exchange_.ends(clock_.now(), *setup_.meter);
   track_.adopts(ver);
-  std::erase_if(pushes_, [ver](const kept_push& each) { return each.push.base < ver; });
+  pushes_.answered(ver);
   adopted_ = ver;
   if (setup_.common)
     return setup_.common->begin(parameters);
@@ -160,31 +164,25 @@ void worker_state::adopt(protocols::version ver, const tensor& parameters) {
 void worker_state::save(protocols::version ver, const protocols::kept_replica& kept, protocols::operands<tensor> replica) {
   if (!setup_.saves)
     return;
-  auto codes = setup_.encoder ? setup_.encoder->kept() : setup_.common ? setup_.common->kept_codes() : named_buffers{};
+  auto codes = pushes_.encoder() != nullptr ? pushes_.encoder()->kept()
+               : setup_.common              ? setup_.common->kept_codes()
+                                            : named_buffers{};
   self_->send(setup_.compute, keep_request{ver, std::move(codes), std::move(replica), kept.weight, kept.position, kept.open});
 }
 
 void worker_state::begin(const protocols::compute& request, const protocols::plan& plan, const protocols::local_step* own) {
   step_ = {};
-  moved_.clear();
-  if (setup_.targets_without && plan.gone != without_) {
-    without_ = plan.gone;
-    setup_.targets = setup_.targets_without(without_);
-    partitions_.find(setup_.net->layout(), setup_.targets);
-  }
   step_.request = request;
+  pushes_.begin(plan.gone, request.stream_as);
   if (own != nullptr && own->from_common)
     mix({{.tensor = setup_.common->parameters()}});
   step_.measures = own != nullptr && own->measures;
-  if (!setup_.overlaps || !streams() || (setup_.encoder && setup_.encoder->clips()))
-    step_.request.stream_as.reset();
   if (own != nullptr) {
     const auto epochs = static_cast<double>(request.position) / static_cast<double>(setup_.data_size);
     const auto lr = plan.lr_scale * learning_rate(setup_.optimizer, epochs, static_cast<int>(plan.workers.size()));
     step_.update = local_update{anchor_, own->proximal, own->dual, own->momentum, lr};
   }
   step_.begun = clock_.now();
-  step_.slots_missing = partitions_.all();
   for (const auto& part : request.parts) {
     auto rows = slice_at(setup_, request.position, request, part.index);
     for (auto begin = rows.begin; begin < rows.end; begin += setup_.batch) {
@@ -264,10 +262,7 @@ void worker_state::compute() {
 void worker_state::on_gradient(const gradient_ready& msg) {
   if (!step_.computing || msg.step != step_.request.step)
     return;
-  step_.factors = msg.factors;
-  for (auto [target, partition] : partitions_.of(msg.slot))
-    if (--step_.slots_missing[target][partition] == 0 && step_.request.stream_as)
-      send_partition(target, partition, msg.gradients, *step_.request.stream_as);
+  pushes_.ready(msg);
 }
 
 /// When the compute actor ends, its unanswered requests fail first; its reason comes by the link and ends this actor too.
@@ -390,7 +385,7 @@ void worker_state::send(const protocols::push& push, protocols::operands<tensor>
       .then(
           [this, msg = push, keep](sum_result& result) mutable {
             msg.finite = msg.finite && result.finite;
-            if (keep && !setup_.encoder)
+            if (keep && pushes_.encoder() == nullptr)
               bound_.pushed(result.sum);
             send_push(msg, result.sum, keep);
           },
@@ -429,49 +424,22 @@ void worker_state::refused(const std::string& why) {
   activity_.failed("refused " + why);
 }
 
-void worker_state::download(const kernels::buffer& from, const kernels::buffer& to, std::function<void()> done) {
-  caf::anon_send(setup_.device_compute, download_request{from, to, std::move(done)});
-}
-
 void worker_state::send_push(const protocols::push& push, const kernels::buffer& gradient, bool keep) {
-  if (streams() || gradient.empty())
+  if (!pushes_.wants_on_host() || gradient.empty())
     return send_parts(push, gradient, keep);
-  auto on_host = setup_.device->allocate_host(gradient.bytes());
-  download(gradient, on_host, [me = worker_actor{self_}, push, on_host, keep] {
+  pushes_.fetch(gradient, [me = worker_actor{self_}, push, keep](const kernels::buffer& on_host) {
     caf::anon_send(me, push_on_host{push, on_host, keep});
   });
 }
 
-/// Sends the partitions that have not been streamed, then the trailers: with the last of these the job may be at its end, and
-/// what is recorded later would be in no trace. If it is encoded, the gradient is in host memory.
+/// With the last end the job may be at its own, and what is recorded later would be in no trace.
 void worker_state::send_parts(const protocols::push& push, const kernels::buffer& gradient, bool keep) {
-  const bool streamed = step_.request.stream_as && step_.request.stream_as->id == push.id;
-  std::size_t bytes = 0;
-  if (gradient && setup_.encoder)
-    setup_.encoder->measure(gradient.span<const float>());
-  for (std::size_t t = 0; gradient && t < setup_.targets.size(); ++t)
-    for (std::size_t p = 0; p < setup_.targets[t].partitions.size(); ++p) {
-      if (!streamed || step_.slots_missing[t][p] != 0 || moved_.contains(setup_.targets[t].holder))
-        send_partition(t, p, gradient, push);
-      bytes += wire::payload_bytes(head_of(t, p, push));
-    }
-  leaving_ = {};
-  auto sent = gradient; // as its receivers have it
-  if (setup_.encoder && gradient) {
-    setup_.encoder->settle(push);
-    if (setup_.budget)
-      setup_.budget->sent(bytes);
-    if (setup_.keeps_push || keep)
-      sent = setup_.encoder->decoded();
-    if (keep)
-      bound_.pushed(from_host(sent));
-  }
-  if (setup_.keeps_push)
-    pushes_.push_back({push, sent});
-  track_.pushed(bytes);
-  bytes_pushed_ += bytes;
-  for (const auto& target : setup_.targets)
-    send_end(target, push, !gradient.empty());
+  const auto sent = pushes_.send_parts(push, gradient, step_.factors, keep);
+  if (keep && sent.decoded)
+    bound_.pushed(from_host(sent.decoded));
+  track_.pushed(sent.bytes);
+  bytes_pushed_ += sent.bytes;
+  pushes_.send_ends(push, !gradient.empty());
 }
 
 /// Where the compute actor computes with it.
@@ -481,66 +449,6 @@ kernels::buffer worker_state::from_host(const kernels::buffer& values) {
   auto there = setup_.device->allocate(values.bytes());
   caf::anon_send(setup_.device_compute, upload_request{there, values});
   return there;
-}
-
-void worker_state::send_end(const push_target& to, const protocols::push& push, bool has_parts) {
-  wire::push_end end{to.holder, push, has_parts ? static_cast<std::uint32_t>(to.partitions.size()) : 0};
-  end.push.gradient = {};
-  caf::anon_send(peers_->holders[to.holder.value], end);
-}
-
-void worker_state::push_again(std::optional<protocols::holder_id> to) {
-  for (const auto& [push, gradient] : pushes_)
-    for (std::size_t t = 0; t < setup_.targets.size(); ++t) {
-      if (to && setup_.targets[t].holder != *to)
-        continue;
-      for (std::size_t p = 0; gradient && p < setup_.targets[t].partitions.size(); ++p)
-        // What was kept is decoded, and codes of that may be others.
-        setup_.encoder ? send_floats(t, p, gradient, push) : send_partition(t, p, gradient, push);
-      send_end(setup_.targets[t], push, !gradient.empty());
-    }
-}
-
-wire::push_part worker_state::head_of(std::size_t target, std::size_t partition, const protocols::push& as) const {
-  const auto& to = setup_.targets[target];
-  const auto where = to.partitions[partition];
-  const wire::push_part out{to.holder, as.epoch, as.id, {where.begin, where.end}};
-  return setup_.encoder ? setup_.encoder->head_of(out) : out;
-}
-
-/// From a gradient in host memory, as it is.
-void worker_state::send_floats(std::size_t target, std::size_t partition, const kernels::buffer& gradient,
-                               const protocols::push& as) {
-  auto head = head_of(target, partition, as);
-  head.as = kernels::form::fp32;
-  head.bytes = 0;
-  caf::anon_send(peers_->holders[head.to.value], head,
-                 gradient.slice(static_cast<std::size_t>(head.where.begin) * sizeof(float), wire::payload_bytes(head)));
-}
-
-void worker_state::send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients,
-                                  const protocols::push& as) {
-  exchange_.begins(clock_.now());
-  const auto where = setup_.targets[target].partitions[partition];
-  const auto offset = static_cast<std::size_t>(where.begin) * sizeof(float),
-             bytes = static_cast<std::size_t>(where.size()) * sizeof(float);
-  auto piece = gradients.slice(offset, bytes);
-  if (setup_.budget)
-    setup_.encoder->allow(setup_.budget->density_of(as.id, clock_.now()));
-  if (setup_.encoder)
-    piece = setup_.encoder->encode(as, where, piece.span<const float>(), step_.factors);
-  const auto head = head_of(target, partition, as);
-  const auto& holder = peers_->holders[head.to.value];
-  if (setup_.encoder || !setup_.device) {
-    caf::anon_send(holder, head, piece);
-  } else if (auto near = peers_->local_device_holders.find(head.to); near != peers_->local_device_holders.end()) {
-    caf::anon_send(near->second, head, device_tensor{piece, std::string{setup_.device->name()}});
-  } else {
-    if (!leaving_.through || leaving_.id != as.id)
-      leaving_ = {as.id, setup_.device->allocate_host(gradients.bytes())};
-    auto on_host = leaving_.through.slice(offset, bytes);
-    download(piece, on_host, [holder, head, on_host] { caf::anon_send(holder, head, on_host); });
-  }
 }
 
 } // namespace troupe::actors

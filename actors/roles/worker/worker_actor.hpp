@@ -15,13 +15,12 @@
 #include "actors/roles/activity.hpp"
 #include "actors/roles/assembler.hpp"
 #include "actors/roles/codec/parameters_image.hpp"
-#include "actors/roles/codec/push_encoder.hpp"
 #include "actors/roles/emulated_link.hpp"
 #include "actors/roles/holder/push_inbox.hpp"
 #include "actors/roles/training_clock.hpp"
 #include "actors/roles/worker/common_replica.hpp"
-#include "actors/roles/worker/partition_slots.hpp"
 #include "actors/roles/worker/peer_sender.hpp"
+#include "actors/roles/worker/push_sender.hpp"
 #include "actors/roles/worker/worker_meter.hpp"
 #include "kernels/assert.hpp"
 #include "protocols/binding/worker_binding.hpp"
@@ -32,10 +31,8 @@ namespace troupe::actors {
 struct worker_setup {
   protocols::worker_id self;
   protocols::incarnation incarnation{};
-  bool keeps_own = false;  ///< decentralized: the workers hold the parameters
-  bool saves = false;      ///< into checkpoints, what it keeps between rounds
-  bool overlaps = true;    ///< a push with its backward
-  bool keeps_push = false; ///< until it is answered: shards have backups, which may need it
+  bool keeps_own = false; ///< decentralized: the workers hold the parameters
+  bool saves = false;     ///< into checkpoints, what it keeps between rounds
   std::uint64_t seed = 1;
   std::int64_t batch = 1, data_size = 1;
   optimizer_spec optimizer; ///< of local steps
@@ -43,14 +40,10 @@ struct worker_setup {
   protocols::inject_spec inject;
   std::shared_ptr<worker_meter> meter;
   std::shared_ptr<const model> net;
-  std::vector<push_target> targets;
-  /// In a tree: the targets when these aggregators are gone.
-  std::function<std::vector<push_target>(const std::set<protocols::holder_id>& gone)> targets_without = {};
+  push_setup pushes;
   std::shared_ptr<params_assembler> receive_buffers; ///< the lane's thread reads parameters into them
   std::shared_ptr<peer_assembler> from_peers;        ///< likewise replicas of other workers
-  std::shared_ptr<push_encoder> encoder;             ///< none: pushes travel as they are
-  std::optional<protocols::push_budget> budget;      ///< of the encoder's codes
-  std::shared_ptr<decoded_parameters> decoder;       ///< none: so do parameters
+  std::shared_ptr<decoded_parameters> decoder;       ///< none: parameters travel as they are
   /// Writes what all workers have alike into a checkpoint of this version; with where the job goes on.
   std::function<void(protocols::version, const protocols::lead_state&)> save_common = {};
   std::shared_ptr<protocols::worker> machine;
@@ -78,19 +71,13 @@ struct step_state {
   bool measures = false; ///< its end brings how far the worker's own parameters are from the newest version
   std::vector<step_chunk> chunks;
   bool computing = false;
-  protocols::nanoseconds begun = 0;      ///< training time
-  kernels::buffer gradient;              ///< of a step on the replica
-  copied_factors factors;                ///< of the gradient that is pushed, if it has any
-  partition_slots::counts slots_missing; ///< 0: streamed
+  protocols::nanoseconds begun = 0; ///< training time
+  kernels::buffer gradient;         ///< of a step on the replica
+  copied_factors factors;           ///< of the gradient that is pushed, if it has any
 };
 
-/// Sends each partition of a gradient as soon as backward has completed the parameters in it; where pushes are encoded, it does
-/// that here, beside backward. Parameters are double-buffered: the next ones are read from the lane while a step still uses the
-/// last.
-///
-/// On a device, parameters are uploaded partition by partition as they come, the next batch while a step computes, and gradients
-/// are downloaded partition by partition, or as a whole to be encoded. A tensor for another role on a device of this process goes
-/// there directly, unless it is encoded.
+/// Parameters are double-buffered: the next ones are read from the lane while a step still uses the last. On a device, they are
+/// uploaded partition by partition as they come, and the next batch while a step computes.
 ///
 /// If step times are emulated, a step's result is kept back until its time has passed, in training time; waiting for data is part
 /// of it. While the job is held, no result reaches the machine or the replica: an evaluation then sees the parameters before the
@@ -126,7 +113,7 @@ public:
   void dual(double rho) { self_->send(setup_.compute, dual_request{anchor_, rho}); }
   void send(const protocols::push& push, std::optional<tensor> gradient);
   void send(const protocols::push& push, protocols::operands<tensor> sum, bool keep);
-  void push_again(std::optional<protocols::holder_id> to);
+  void push_again(std::optional<protocols::holder_id> to) { pushes_.send_again(to); }
   bool reaches(protocols::worker_id who) const { return to_peers_.reaches(who); }
   void send(const protocols::send_peer& effect);
   tensor send_chunk(const protocols::send_peer& effect, const tensor& of) {
@@ -164,16 +151,9 @@ private:
   void compute_failed(const caf::error& e);
   void finish_step();
   void answer(protocols::computed done);
-  void download(const kernels::buffer& from, const kernels::buffer& to, std::function<void()> done);
   void send_push(const protocols::push& push, const kernels::buffer& gradient, bool keep = false);
   void send_parts(const protocols::push& push, const kernels::buffer& gradient, bool keep);
-  void send_floats(std::size_t target, std::size_t partition, const kernels::buffer& gradient, const protocols::push& as);
   kernels::buffer from_host(const kernels::buffer& values);
-  wire::push_part head_of(std::size_t target, std::size_t partition, const protocols::push& as) const;
-  /// A device's gradient is encoded once it is complete.
-  bool streams() const { return !setup_.encoder || !setup_.device; }
-  void send_end(const push_target& to, const protocols::push& push, bool has_parts);
-  void send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients, const protocols::push& as);
   template <class Key>
   tensor_inbox<Key> inbox_of(const std::shared_ptr<assembler<Key>>& receive_buffers);
 
@@ -202,22 +182,10 @@ private:
   own_timer step_over_; ///< fires when its emulated time has passed
   own_timer crash_;
   peer_sender to_peers_;
+  push_sender pushes_;
   worker_track track_;
-  std::set<protocols::holder_id> without_; ///< the aggregators that are gone from `targets`
-  partition_slots partitions_;
   std::optional<loaded_batch> next_batch_;
   std::optional<slice> asked_for_;
-  struct kept_push {
-    protocols::push push;
-    kernels::buffer gradient;
-  };
-  std::vector<kept_push> pushes_;        ///< since it adopted a new version, if they are kept; the newest last
-  std::set<protocols::holder_id> moved_; ///< since the step began: what was streamed to them is lost
-  /// A push that is being downloaded, and the host memory for it.
-  struct {
-    protocols::push_id id;
-    kernels::buffer through;
-  } leaving_;
 };
 
 using worker_impl = measured_impl<worker_actor, worker_state>;
