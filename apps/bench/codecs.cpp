@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <functional>
 
 #include "apps/median.hpp"
 #include "kernels/codec.hpp"
+#include "kernels/factors.hpp"
 #include "kernels/sparse.hpp"
 
 namespace troupe::kernels {
@@ -43,6 +45,16 @@ void encode_largest(const coded_range& where, const std::vector<float>& values, 
   encode_sparse(form::sparse_bf16, where, places, values, codes);
 }
 
+/// Of a square matrix, the factors of a batch of 16 rows.
+std::vector<std::byte> encode_square(const std::vector<float>& values) {
+  constexpr std::int64_t k = 16;
+  const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(values.size())));
+  const matrix_part whole{0, side * side};
+  std::vector<std::byte> codes(factors_bytes(k, side, whole));
+  encode_factors({k, side, side, values.data(), values.data() + k * side}, whole, codes);
+  return codes;
+}
+
 codec_row measure_codec(form as, const std::vector<float>& values, const codec_bench_options& options) {
   const coded_range where{0, static_cast<std::int64_t>(values.size())};
   const std::size_t bytes = values.size() * sizeof(float);
@@ -63,6 +75,8 @@ codec_row measure_codec(form as, const std::vector<float>& values, const codec_b
       add_decoded(as, where, codes, -1, residual);
     };
   }
+  if (as == form::factors)
+    works[1] = works[2] = [&] { codes = encode_square(values); };
   std::array<int, 4> times{};
   std::array<std::vector<double>, 4> gbps;
   for (int round = 0; round <= options.rounds; ++round)
@@ -77,7 +91,7 @@ codec_row measure_codec(form as, const std::vector<float>& values, const codec_b
           .bytes = bytes,
           .bytes_ratio = static_cast<double>(bytes) / static_cast<double>(codes.size()),
           .encode_gbps = median(gbps[1]),
-          .feedback_gbps = median(gbps[2]),
+          .feedback_gbps = as == form::factors ? 0 : median(gbps[2]),
           .add_gbps = median(gbps[3]),
           .copy_gbps = median(gbps[0])};
 }
@@ -88,7 +102,7 @@ std::vector<codec_row> bench_codecs(const codec_bench_options& options) {
   std::vector<codec_row> rows;
   for (const std::size_t bytes : options.sizes) {
     const auto values = numbers(bytes / sizeof(float));
-    for (const form as : {form::fp16, form::bf16, form::int8, form::int4, form::onebit, form::sparse_bf16})
+    for (const form as : {form::fp16, form::bf16, form::int8, form::int4, form::onebit, form::sparse_bf16, form::factors})
       rows.push_back(measure_codec(as, values, options));
   }
   return rows;

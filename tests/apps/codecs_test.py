@@ -393,7 +393,7 @@ class Simulated(CodecsTest):
     def test_an_emulated_link_takes_the_bytes_of_the_codes(self):
         """15 rounds of four pushes to one shard at 40 Mbit/s; parameters come back as they were."""
         link = ["--set", "inject.link.mbit=40", "--set", "inject.step_ms=1", "--set", "stop.steps=15"]
-        for way in (["codec.push=none"], ["codec.push=onebit"], *SPARSE.values()):
+        for way in (["codec.push=none"], ["codec.push=onebit"], ["codec.push=factors"], *SPARSE.values()):
             with self.subTest(" ".join(way)):
                 simulated = self.simulated(*as_sets(way), *link)["virtual_seconds"]
                 for again in reversed(range(5)):  # beside other work a run is slower, now and then
@@ -476,11 +476,13 @@ class Measured(CodecsTest):
         done = subprocess.run([cluster_test.TROUPE, "bench", "codecs", "--tiny", "--json"], capture_output=True, text=True,
                               timeout=cluster_test.DEADLINE_S, check=True)
         rows = json.loads(done.stdout)["codecs"]
-        self.assertEqual([row["codec"] for row in rows], [*CODECS, "sparse_bf16"])
+        self.assertEqual([row["codec"] for row in rows], [*CODECS, "sparse_bf16", "factors"])
         self.assertEqual(list(rows[0]), ["codec", "bytes", "bytes_ratio", "encode_gbps", "feedback_gbps", "add_gbps", "copy_gbps"])
         for row, ratio in zip(rows, (2, 2, 4 / (1 + 4 / 256), 4 / (1 / 2 + 4 / 256), 32 / (1 + 8 * 8 / 512))):
             self.assertAlmostEqual(row["bytes_ratio"], ratio, places=6)
-        self.assertGreater(rows[-1]["bytes_ratio"], 500, rows[-1])
+        self.assertGreater(rows[-2]["bytes_ratio"], 500, rows[-2])
+        self.assertAlmostEqual(rows[-1]["bytes_ratio"], 4 * 128 * 128 / (16 + 4 * 16 * (128 + 128)), places=6)
+        self.assertIsNone(rows[-1].pop("feedback_gbps"), "they lose nothing")
         for row in rows:
             self.assertGreater(min(row[key] for key in row if key.endswith("gbps")), 0, row)
 
