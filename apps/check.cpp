@@ -96,7 +96,7 @@ const char* kind_name(slot_kind kind) {
 }
 
 bool is_factored(const factored_slots& all, const parameter_slot& slot) {
-  return std::ranges::any_of(all, [&slot](const factored_slot& each) { return each.where.begin == slot.offset; });
+  return slot_of(all, {slot.offset, slot.offset + slot.elements()}) != nullptr;
 }
 
 boost::json::array layout_json(const model& network, const factored_slots& factored) {

@@ -376,9 +376,9 @@ private:
   }
 
   void copy_factors(const program& p, const instruction& i) {
-    const auto offset = layout_.slots[static_cast<std::size_t>(i.completes[0])].offset;
-    const auto found = std::ranges::find(factored_, offset, [](const factored_slot& each) { return each.where.begin; });
-    if (found == factored_.end())
+    const auto& s = layout_.slots[static_cast<std::size_t>(i.completes[0])];
+    const auto* found = slot_of(factored_, {s.offset, s.offset + s.elements()});
+    if (found == nullptr)
       return;
     const auto rows = bound_.rows * found->positions;
     queue_.copy(args_.factors + found->left, address(p, i.source.inputs[0]), bytes_of(rows * found->m));

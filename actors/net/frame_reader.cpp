@@ -28,15 +28,12 @@ std::optional<std::string> fault_of(const wire::message& head, std::span<const s
   const auto check = [&](const auto& part) -> std::optional<std::string> {
     if (kernels::is_sound(part.as, part.where.elements(), payload))
       return {};
-    const bool sparse = kernels::is_sparse(part.as), factors = part.as == kernels::form::factors;
-    return fmt::format("{} of elements encoded as {} is not {}",
-                       sparse    ? "a place"
-                       : factors ? "the number"
-                                 : "a scale",
-                       kernels::name_of(part.as),
-                       sparse    ? "in their range"
-                       : factors ? "that of their bytes"
-                                 : "finite");
+    const auto wrong = [&part](const char* what, const char* as_it_should_be) {
+      return fmt::format("{} of elements encoded as {} is not {}", what, kernels::name_of(part.as), as_it_should_be);
+    };
+    if (part.as == kernels::form::factors)
+      return wrong("the number", "that of their bytes");
+    return kernels::is_sparse(part.as) ? wrong("a place", "in their range") : wrong("a scale", "finite");
   };
   return std::visit(overloaded{[&](const wire::push_part& part) { return check(part); },
                                [&](const wire::partial_part& part) { return check(part); },
