@@ -284,6 +284,7 @@ actors::node_options lanes_of(const config::cluster& file, const config::cluster
   out.host = self.host;
   out.security = file.security.files();
   out.window_bytes = file.lanes.window_bytes();
+  out.shared_memory = file.lanes.shared_memory;
   out.congestion = file.lanes.congestion;
   return out;
 }

@@ -12,8 +12,10 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "actors/sockets/socket_options.hpp"
+#include "actors/sockets/socket_owner.hpp"
 #include "kernels/assert.hpp"
 
 namespace troupe::actors::net {
@@ -55,6 +57,23 @@ ssize_t write_some(int descriptor, std::span<const std::span<const std::byte>> p
   return written;
 }
 
+/// Whether both ends of a connection are on this host, as far as its addresses tell.
+bool stays_on_host(const asio::ip::tcp::socket& socket) {
+  error_code failed;
+  const auto peer = socket.remote_endpoint(failed);
+  if (failed)
+    return false;
+  const auto self = socket.local_endpoint(failed);
+  return peer.address().is_loopback() || (!failed && peer.address() == self.address());
+}
+
+bool is_of_this_user(int descriptor) {
+  auto user = user_at_other_end(descriptor, owner_source::kernel);
+  if (!user)
+    user = user_at_other_end(descriptor, owner_source::table);
+  return user == ::geteuid();
+}
+
 } // namespace
 
 connection::connection(asio::ip::tcp::socket socket, const lane_options& options, const tls_context* tls, owner& hub,
@@ -71,9 +90,7 @@ connection::connection(asio::ip::tcp::socket socket, const lane_options& options
 
 /// See lane_options.
 std::size_t connection::window_bytes() const {
-  error_code failed;
-  const auto peer = socket_.remote_endpoint(failed);
-  return !failed && peer.address().is_loopback() && !options_.narrows_loopback ? SIZE_MAX : options_.window_bytes;
+  return stays_on_host(socket_) && !options_.narrows_loopback ? SIZE_MAX : options_.window_bytes;
 }
 
 // -- opening
@@ -201,6 +218,15 @@ kernels::buffer connection::place(const wire::message& head, std::size_t bytes) 
   return options_.allocate ? options_.allocate(bytes) : heap_buffer(bytes);
 }
 
+bool connection::borrow(std::uint64_t address, const kernels::buffer& into) {
+  const auto wrong = session_->borrow(address, into.span<std::byte>());
+  if (wrong)
+    close({.reason = fmt::format("what it lends cannot be read: {}", *wrong), .retry = session_->forgive()});
+  else
+    bytes_received_.fetch_add(into.bytes(), std::memory_order_relaxed);
+  return !wrong;
+}
+
 bool connection::begins(const wire::decoded& head) {
   if (state_ == state::greeting) {
     peer_received_ = head.received;
@@ -224,6 +250,10 @@ bool connection::accept(wire::content body, kernels::buffer payload) {
       close({.reason = "bad frame: a second hello"});
   } else if (state_ == state::greeting) {
     close({.reason = "bad frame: a message before hello"});
+  } else if (const auto* offer = std::get_if<wire::lending>(&body)) {
+    hear_offer(*offer);
+  } else if (std::holds_alternative<wire::borrowing>(body)) {
+    session_->lend();
   } else if (auto* message = std::get_if<wire::message>(&body)) {
     session_->came(payload.bytes());
     hub_.handler().on_message(session_->peer(), std::move(*message), std::move(payload));
@@ -239,9 +269,17 @@ void connection::greet(const wire::hello& from) {
     if (const auto [answer, received] = hub_.hello_to(*this); !say(answer, received))
       return;
   greeting_limit_.cancel();
+  may_lend_ = options_.shared_memory && !options_.narrows_loopback && stays_on_host(socket_) && is_of_this_user(descriptor_);
   reader_.raise_limits({.head_bytes = wire::max_head_bytes, .payload_bytes = options_.max_payload_bytes});
   if (const auto wrong = hub_.opened(*this))
     close({.reason = *wrong});
+}
+
+void connection::hear_offer(const wire::lending& offer) {
+  if (std::exchange(heard_offer_, true))
+    close({.reason = "bad frame: a second offer to lend"});
+  else if (may_lend_)
+    session_->offered(offer);
 }
 
 void connection::adopt(std::shared_ptr<session> carries) {

@@ -82,6 +82,8 @@ public:
   const std::string& address() const { return address_; }
   /// lane_options::window_bytes, or SIZE_MAX for a peer on this host.
   std::size_t window_bytes() const;
+  /// Whether this end and the peer, a process of the same user on this host, may lend each other payloads.
+  bool may_lend() const { return may_lend_; }
   /// Whom the peer's certificate was issued to; nothing on a plain lane.
   std::optional<certified_peer> certified() const { return tls_ ? std::optional{tls_->peer()} : std::nullopt; }
   /// Whether that certificate has been revoked, by what this context knows.
@@ -104,9 +106,11 @@ private:
   bool take(std::size_t bytes);
   std::string where_it_ended() const;
   kernels::buffer place(const protocols::wire::message& head, std::size_t bytes) override;
+  bool borrow(std::uint64_t address, const kernels::buffer& into) override;
   bool begins(const protocols::wire::decoded& head) override;
   bool accept(protocols::wire::content body, kernels::buffer payload) override;
   void greet(const protocols::wire::hello& from);
+  void hear_offer(const protocols::wire::lending& offer);
   bool say(const protocols::wire::hello& first, std::uint64_t received);
 
   // writing
@@ -131,6 +135,7 @@ private:
   frame_reader reader_;
   protocols::wire::hello peer_;
   std::uint64_t peer_received_ = 0;
+  bool may_lend_ = false, heard_offer_ = false;
 
   std::atomic<std::uint64_t> bytes_sent_ = 0, bytes_received_ = 0;
 };

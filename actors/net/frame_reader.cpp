@@ -97,16 +97,22 @@ frame_reader::step frame_reader::parse_frame(sink& to) {
   if (!to.begins(*decoded))
     return step::stop;
   auto& body = decoded->body;
+  const bool lent = decoded->lent_at != 0;
   frame_bytes_ = layout.table_bytes + layout.head_bytes + layout.payload_bytes;
   begin_ += layout.table_bytes + layout.head_bytes;
-  if (layout.payload_bytes == 0) {
+  if (layout.payload_bytes == 0 && !lent) {
     position_ += frame_bytes_;
     return to.accept(std::move(body), {}) ? step::again : step::stop;
   }
   message_ = std::get<wire::message>(std::move(body));
-  payload_ = to.place(*message_, layout.payload_bytes);
+  const std::size_t payload_bytes = lent ? wire::payload_bytes(*message_) : layout.payload_bytes;
+  if (payload_bytes > limits_.payload_bytes)
+    return fail(fmt::format("{} bytes are lent, must be at most {}", payload_bytes, limits_.payload_bytes));
+  payload_ = to.place(*message_, payload_bytes);
   payload_end_ = 0;
-  TROUPE_ASSERT(payload_.bytes() == layout.payload_bytes);
+  TROUPE_ASSERT(payload_.bytes() == payload_bytes);
+  if (lent)
+    return to.borrow(decoded->lent_at, payload_) ? deliver(to) : step::stop;
   if (const auto covers = wire::check_payload(head, payload_.span<const std::byte>()); !covers)
     return fail(covers.error().what);
   return step::again;
@@ -118,8 +124,11 @@ frame_reader::step frame_reader::finish_payload(sink& to) {
   std::memcpy(payload_.data() + payload_end_, bytes().data() + begin_, here);
   payload_end_ += here;
   begin_ += here;
-  if (payload_end_ < payload_.bytes())
-    return step::need_more;
+  return payload_end_ < payload_.bytes() ? step::need_more : deliver(to);
+}
+
+/// The message and its payload, which has come.
+frame_reader::step frame_reader::deliver(sink& to) {
   if (auto fault = fault_of(*message_, payload_.span<const std::byte>())) {
     fault_ = *std::move(fault);
     return step::stop;

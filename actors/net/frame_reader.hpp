@@ -28,6 +28,8 @@ public:
     virtual bool begins(const protocols::wire::decoded& head) = 0;
     /// Memory of exactly `bytes` bytes for the payload of `head`.
     virtual kernels::buffer place(const protocols::wire::message& head, std::size_t bytes) = 0;
+    /// Fills `into` with the payload that is lent at this address of the sender; false ends the reading.
+    virtual bool borrow(std::uint64_t address, const kernels::buffer& into) = 0;
     /// A complete frame; false ends the reading.
     virtual bool accept(protocols::wire::content body, kernels::buffer payload) = 0;
   };
@@ -53,6 +55,7 @@ private:
 
   step parse_frame(sink& to);
   step finish_payload(sink& to);
+  step deliver(sink& to);
   std::span<std::byte> bytes() { return std::as_writable_bytes(std::span(bytes_)); }
 
   protocols::wire::frame_limits limits_;

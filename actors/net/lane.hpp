@@ -63,7 +63,10 @@ struct lane_options {
   /// partition that takes more than 2 ms is cut. SIZE_MAX: the kernel decides, and nothing is cut.
   std::size_t window_bytes = 128U << 10U;
   bool narrows_loopback =
-      false;                   ///< that holds for peers on this host, too, whom nothing is slow for: for tests and the benchmark
+      false; ///< that holds for peers on this host, too, whom nothing is slow for: for tests and the benchmark
+  /// Between processes of one user on one host, who receives a payload copies it from where it lies in the sender's memory. So a
+  /// process may read that of each other, where the system lets it. false: payloads go through the socket.
+  bool shared_memory = true;
   std::string congestion = ""; ///< TCP congestion control ("cubic", "bbr"); empty: the system's default
   std::chrono::milliseconds handshake_timeout{5000};
   std::chrono::milliseconds patience{5000}; ///< how long a lane whose connection broke may take to come back
@@ -86,10 +89,11 @@ struct lane_traffic {
 struct lane_stats {
   node_id peer;
   std::uint64_t bytes_sent = 0, bytes_received = 0;
+  std::uint64_t lent_bytes = 0;    ///< of bytes_sent, those that the peer copies from this process's memory
   std::uint64_t queued_bytes = 0;  ///< in this process
   std::uint64_t waiting_bytes = 0; ///< including the kernel's buffers: all that the peer's host has not taken
   std::uint64_t credit_bytes = 0;  ///< lane_options::credit_bytes
-  double stalled_s = 0;            ///< for how long nothing of it was sent; 0: nothing waits
+  double stalled_s = 0;            ///< for how long nothing of it was sent, or read if it is lent; 0: nothing waits
   double away_s = 0;               ///< for how long it has had no connection; 0: it has one
   double silent_s = 0;             ///< for how long nothing has come; a living peer speaks every 0.1 s
   std::uint32_t resumed = 0;       ///< how often another connection took over

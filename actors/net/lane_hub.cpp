@@ -295,6 +295,8 @@ private:
     by.adopt(carried);
     if (auto wrong = carried->carry(self, by.peer_received()))
       return wrong;
+    if (by.may_lend())
+      carried->offer();
     if (!comes_back)
       handler_->on_up(peer, carried->life());
     return {};

@@ -34,28 +34,34 @@ outgoing encoded(const wire::decoded& what, const kernels::buffer& payload, std:
   return {*std::move(frame), payload};
 }
 
+wire::decoded decoded_head(const outgoing& of) {
+  const auto table = wire::parse_table(of.frame.head_bytes(), {});
+  TROUPE_ASSERT(table && *table);
+  auto head = wire::decode_head(of.frame.head_bytes().subspan((*table)->table_bytes), (*table)->payload_bytes);
+  TROUPE_ASSERT(head);
+  return *std::move(head);
+}
+
 /// The first `bytes` of a partition and the rest; nothing if it cannot be cut.
 std::optional<std::pair<outgoing, outgoing>> cut(const outgoing& whole, std::size_t bytes) {
-  const auto table = wire::parse_table(whole.frame.head_bytes(), {});
-  TROUPE_ASSERT(table && *table);
-  auto head = wire::decode_head(whole.frame.head_bytes().subspan((*table)->table_bytes), (*table)->payload_bytes);
-  TROUPE_ASSERT(head);
-  auto* const message = std::get_if<wire::message>(&head->body);
+  auto head = decoded_head(whole);
+  auto* const message = std::get_if<wire::message>(&head.body);
   wire::range* const where = message != nullptr ? range_of(*message) : nullptr;
   if (where == nullptr)
     return {};
   const wire::range all = *where;
   const auto middle = all.begin + static_cast<std::int64_t>(bytes / sizeof(float));
   where->end = middle;
-  auto first = encoded(*head, whole.payload, whole.frame.payload.first(bytes));
+  auto first = encoded(head, whole.payload, whole.frame.payload.first(bytes));
   *where = {middle, all.end};
-  return std::pair{std::move(first), encoded(*head, whole.payload, whole.frame.payload.subspan(bytes))};
+  return std::pair{std::move(first), encoded(head, whole.payload, whole.frame.payload.subspan(bytes))};
 }
 
 } // namespace
 
 void send_queue::push(int priority, outgoing frame) {
   bytes_ += frame.bytes();
+  lent_.waiting += frame.lent_bytes();
   waiting_[priority].push_back(std::move(frame));
 }
 
@@ -65,6 +71,8 @@ std::span<const std::span<const std::byte>> send_queue::gather() {
       if (again_.empty() && waiting_.empty())
         break;
       auto& from = again_.empty() ? waiting_.begin()->second : again_;
+      if (holds_back(from.front()))
+        break;
       batch_.push_back(take(from));
       bytes += batch_.back().bytes();
       if (&from != &again_ && from.empty())
@@ -83,6 +91,10 @@ std::span<const std::span<const std::byte>> send_queue::gather() {
   return spans_;
 }
 
+bool send_queue::holds_back(const outgoing& next) const {
+  return next.lent && lent_.open != 0 && lent_.open + next.lent_bytes() > most_lent;
+}
+
 /// The first of those that wait, or a piece of it. What has a number already is not cut.
 outgoing send_queue::take(std::deque<outgoing>& from) {
   const auto piece = std::max(piece_bytes_ / unit_bytes, std::size_t{1}) * unit_bytes;
@@ -94,6 +106,9 @@ outgoing send_queue::take(std::deque<outgoing>& from) {
     }
   auto out = std::move(from.front());
   from.pop_front();
+  lent_.waiting -= out.lent_bytes();
+  lent_.open += out.lent_bytes();
+  lent_.ever += out.lent_bytes();
   return out;
 }
 
@@ -110,6 +125,7 @@ std::vector<outgoing> send_queue::consume(std::size_t bytes) {
     } else {
       if (first.counted)
         ++first_;
+      lent_.open -= first.lent_bytes();
       done.push_back(std::move(first));
     }
     batch_.pop_front();
@@ -127,6 +143,7 @@ std::optional<std::vector<outgoing>> send_queue::acknowledge(std::uint64_t count
     return {};
   acknowledged_ = count;
   for (; !written_.empty() && first_ < acknowledged_; ++first_) {
+    lent_.open -= written_.front().lent_bytes();
     done.push_back(std::move(written_.front()));
     written_.pop_front();
   }
@@ -149,6 +166,19 @@ void send_queue::rewind() {
       ++first_;
     bytes_ -= each.bytes();
   }
+  send_what_is_lent(again_);
+  for (auto& [priority, frames] : waiting_)
+    send_what_is_lent(frames);
+  lent_.waiting = lent_.open = 0;
+}
+
+void send_queue::send_what_is_lent(std::deque<outgoing>& frames) {
+  for (auto& each : frames)
+    if (each.lent) {
+      const std::size_t before = each.bytes();
+      each = encoded(decoded_head(each), each.payload, each.payload.span<const std::byte>());
+      bytes_ += each.bytes() - before;
+    }
 }
 
 } // namespace troupe::actors::net

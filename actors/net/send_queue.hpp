@@ -20,8 +20,10 @@ namespace troupe::actors::net {
 struct outgoing {
   protocols::wire::frame frame;
   kernels::buffer payload;
-  bool counted = true; ///< false: a beat, which is not kept and never said again
+  bool counted = true; ///< false: a beat or its like, which is not kept and never said again
+  bool lent = false;   ///< the peer reads the payload where it lies; it is no part of the frame
   std::size_t bytes() const { return frame.head_bytes().size() + frame.payload.size(); }
+  std::size_t lent_bytes() const { return lent ? payload.bytes() : 0; }
 };
 
 /// Lower priorities first; within one, first in first out.
@@ -33,6 +35,9 @@ class send_queue {
 public:
   /// A batch is closed once it has `batch_bytes` (its last frame may exceed them) or this many frames.
   static constexpr std::size_t batch_frames = 32;
+  /// No more is written once the peer has so much to read, so that what is urgent waits for no more (one that is longer goes
+  /// alone).
+  static constexpr std::size_t most_lent = 8U << 20U;
 
   explicit send_queue(std::size_t batch_bytes = 256U << 10U) : batch_bytes_(batch_bytes) {}
 
@@ -54,13 +59,22 @@ public:
   std::optional<std::vector<outgoing>> acknowledge(std::uint64_t count);
 
   /// The connection is lost: what the peer has not counted will be written again, in the same order, before anything else.
+  /// Nothing of it is lent: the peer may have been unable to read it.
   void rewind();
 
   /// Bytes that are not written yet.
   std::size_t bytes() const { return bytes_; }
+  /// Payloads that are lent: those that wait, those that the peer has not counted, and all that were ever written, in bytes.
+  struct lending {
+    std::size_t waiting = 0, open = 0;
+    std::uint64_t ever = 0;
+  };
+  const lending& lent() const { return lent_; }
 
 private:
+  bool holds_back(const outgoing& next) const;
   outgoing take(std::deque<outgoing>& from);
+  void send_what_is_lent(std::deque<outgoing>& frames);
 
   std::size_t batch_bytes_, piece_bytes_ = SIZE_MAX;
   std::map<int, std::deque<outgoing>> waiting_; // no empty deques
@@ -71,6 +85,7 @@ private:
   std::uint64_t acknowledged_ = 0;
   std::size_t partly_ = 0; // bytes of the batch's first frame that are written
   std::size_t bytes_ = 0;
+  lending lent_; // open: of those in batch_ and written_
   std::vector<std::span<const std::byte>> spans_;
 };
 

@@ -45,16 +45,17 @@ session::session(node_id peer, std::uint64_t number, std::uint32_t life, std::si
 
 void session::send(wire::content body, kernels::buffer payload, int priority) {
   unsaid_bytes_.store(0, std::memory_order_relaxed);
-  auto frame = wire::encode(body, {payload.data(), payload.bytes()}, received());
+  const bool lends = lends_ && payload.bytes() >= least_lent;
+  auto frame = (lends ? wire::encode_lent : wire::encode)(body, payload.span<const std::byte>(), received());
   if (!frame)
     throw std::invalid_argument(frame.error().what);
-  outgoing ready{*std::move(frame), std::move(payload), std::holds_alternative<wire::message>(body)};
+  outgoing ready{*std::move(frame), std::move(payload), std::holds_alternative<wire::message>(body), lends};
   const bool small = ready.bytes() <= connection::inline_bytes;
   std::shared_ptr<connection> by;
   {
     const std::lock_guard lock(mutex_);
     spoke_ = true;
-    count(sent_, body, ready.bytes());
+    count(sent_, body, ready.bytes() + ready.lent_bytes());
     queue_.push(priority, std::move(ready));
     if (writer_ != nullptr || !carrier_)
       return;
@@ -74,7 +75,10 @@ std::optional<std::span<const std::span<const std::byte>>> session::next_for(con
     if (carrier_.get() == &by) {
       if (cuts_)
         queue_.cut_at(std::max(rate_.in(time_of_piece).value_or(first_piece), least_piece));
+      const bool lent = queue_.lent().open != 0;
       const auto parts = queue_.gather();
+      if (!lent && queue_.lent().open != 0)
+        borrowed_at_ = std::chrono::steady_clock::now();
       if (!parts.empty() || by.holds_back())
         return parts;
       writer_ = nullptr;
@@ -123,12 +127,19 @@ bool session::claim(const connection& by) {
 
 std::optional<std::string> session::acknowledged(std::uint64_t count) {
   std::optional<std::vector<outgoing>> done;
+  std::shared_ptr<connection> by;
   {
     const std::lock_guard lock(mutex_);
     done = queue_.acknowledge(count);
+    if (done && !done->empty())
+      borrowed_at_ = std::chrono::steady_clock::now();
+    if (done && writer_ == nullptr && queue_.bytes() != 0) // it held back what it would lend
+      writer_ = (by = carrier_).get();
   }
   if (!done)
     return fmt::format("it has taken {} messages, and fewer were sent", count);
+  if (by)
+    by->write_later();
   return {};
 }
 
@@ -136,6 +147,28 @@ void session::came(std::size_t bytes) {
   received_.fetch_add(1, std::memory_order_relaxed);
   if (unsaid_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes > silent_bytes)
     send(wire::beat{}, {}, INT_MIN);
+}
+
+void session::offered(const wire::lending& offer) {
+  borrows_from_ = cannot_borrow_ ? std::nullopt : peer_memory::open(offer);
+  if (borrows_from_)
+    send(wire::borrowing{}, {}, INT_MIN);
+}
+
+void session::lend() {
+  const std::lock_guard lock(mutex_);
+  lends_ = carrier_ != nullptr;
+}
+
+std::optional<std::string> session::borrow(std::uint64_t address, std::span<std::byte> to) {
+  if (!borrows_from_)
+    return "nobody asked for it";
+  auto wrong = borrows_from_->read(address, to);
+  if (wrong) {
+    borrows_from_ = {};
+    cannot_borrow_ = true;
+  }
+  return wrong;
 }
 
 std::shared_ptr<connection> session::carrier() const {
@@ -170,13 +203,14 @@ void session::let_go() {
   sent_before_ += carrier_->bytes_sent();
   received_before_ += carrier_->bytes_received();
   carrier_ = nullptr;
+  lends_ = false;
   away_since_ = std::chrono::steady_clock::now();
 }
 
 void session::beat() {
   {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(spoke_, false) || !carrier_ || queue_.bytes() != 0)
+    if (std::exchange(spoke_, false) || !carrier_ || writer_ != nullptr)
       return;
   }
   send(wire::beat{}, {}, INT_MIN);
@@ -193,15 +227,19 @@ bool session::forgive() {
 lane_stats session::stats() const {
   const std::lock_guard lock(mutex_);
   lane_stats out{.peer = peer_,
-                 .bytes_sent = sent_before_,
+                 .bytes_sent = sent_before_ + queue_.lent().ever,
                  .bytes_received = received_before_,
-                 .queued_bytes = queue_.bytes(),
-                 .waiting_bytes = queue_.bytes(),
+                 .lent_bytes = queue_.lent().ever,
+                 .queued_bytes = queue_.bytes() + queue_.lent().waiting,
+                 .waiting_bytes = queue_.bytes() + queue_.lent().waiting + queue_.lent().open,
                  .silent_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - heard_at()).count(),
                  .resumed = resumed_,
                  .sent = sent_};
   if (carrier_) {
     carrier_->describe(out);
+    // A peer that is not heard may have counted it.
+    if (queue_.lent().open != 0)
+      out.stalled_s = std::max(0.0, std::chrono::duration<double>(heard_at() - borrowed_at_).count());
   } else {
     const std::chrono::duration<double> away = std::chrono::steady_clock::now() - away_since_;
     out.away_s = away.count();

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -13,6 +14,7 @@
 
 #include "actors/net/delivery_rate.hpp"
 #include "actors/net/lane.hpp"
+#include "actors/net/lending/peer_memory.hpp"
 #include "actors/net/send_queue.hpp"
 
 namespace troupe::actors::net {
@@ -28,6 +30,9 @@ class session {
 public:
   /// `number` is drawn by the node that dials; `life` is the peer's. `window_bytes`: lane_options.
   session(node_id peer, std::uint64_t number, std::uint32_t life, std::size_t window_bytes);
+  session(const session&) = delete;
+  session& operator=(const session&) = delete;
+  ~session() { lent_.wipe(); }
 
   node_id peer() const { return peer_; }
   std::uint64_t number() const { return number_; }
@@ -56,12 +61,22 @@ public:
   std::chrono::steady_clock::time_point heard_at() const { return heard_at_.load(std::memory_order_relaxed); }
   std::uint64_t received() const { return received_.load(std::memory_order_relaxed); }
 
+  /// Would lend payloads to the peer.
+  void offer() { send(lent_.offer(), {}, INT_MIN); }
+  /// The peer would lend payloads: accepts that if this process can read them. The hub's thread.
+  void offered(const protocols::wire::lending& offer);
+  /// The peer can read what is lent.
+  void lend();
+  /// Copies what the peer has lent at this address, and returns why not, if so: then it is not asked to lend any more. The hub's
+  /// thread.
+  std::optional<std::string> borrow(std::uint64_t address, std::span<std::byte> to);
+
   // -- for the hub, on its thread
 
   std::shared_ptr<connection> carrier() const;
   /// `by` is open, and the peer has taken `count` messages. Returns what is wrong with that, if anything.
   std::optional<std::string> carry(std::shared_ptr<connection> by, std::uint64_t count);
-  /// The connection is lost, or is to be replaced.
+  /// The connection is lost, or is to be replaced. Nothing is lent any more.
   void let_go();
   /// A beat, if nothing was sent since the last call.
   void beat();
@@ -72,10 +87,14 @@ public:
 
 private:
   static constexpr int most_bad_frames = 3;
+  /// What is smaller costs no less to read than to take from a socket.
+  static constexpr std::size_t least_lent = 32U << 10U;
 
   const node_id peer_;
   const std::uint64_t number_;
   const std::uint32_t life_;
+
+  lent_memory lent_; // wiped before queue_ lets go of anything
 
   mutable std::mutex mutex_; // guards what follows
   send_queue queue_;
@@ -88,12 +107,16 @@ private:
   std::uint64_t sent_before_ = 0, received_before_ = 0; // bytes, by earlier connections
   lane_traffic sent_;
   std::chrono::steady_clock::time_point away_since_{};
+  std::chrono::steady_clock::time_point borrowed_at_{}; // when the peer last counted a message, or was first lent one since
 
+  std::atomic<bool> lends_ = false; // the peer reads what is lent; not while there is no connection
   std::atomic<std::uint64_t> received_ = 0;
   std::atomic<std::chrono::steady_clock::time_point> heard_at_ = std::chrono::steady_clock::now();
   std::atomic<std::size_t> unsaid_bytes_ = 0; // that have come since the last frame told the peer
 
   // The hub's thread only.
+  std::optional<peer_memory> borrows_from_;
+  bool cannot_borrow_ = false; // it has failed
   int bad_frames_ = 0;
   std::uint64_t received_at_bad_frame_ = 0;
 };

@@ -47,6 +47,7 @@ net::lane_options lane_options_of(const node_options& where, std::uint32_t numbe
   out.names = names;
   out.credit_bytes = where.credit_bytes;
   out.window_bytes = where.window_bytes;
+  out.shared_memory = where.shared_memory;
   out.congestion = where.congestion;
   return out;
 }

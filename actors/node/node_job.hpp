@@ -39,6 +39,7 @@ struct node_options {
   std::shared_ptr<metrics_registry> metrics = {}; ///< for the counts of its lanes; may be null
   std::size_t credit_bytes = net::lane_options{}.credit_bytes;             ///< of each of its lanes
   std::size_t window_bytes = net::lane_options{}.window_bytes;             ///< likewise; see net::lane_options
+  bool shared_memory = true;                                               ///< likewise
   std::string congestion{};                                                ///< likewise
   std::function<void(const std::string&)> say = [](const std::string&) {}; ///< writes to its log; on any thread
   std::function<void(const std::string&)> refused = [](const std::string&) {

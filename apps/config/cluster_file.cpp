@@ -113,6 +113,8 @@ std::vector<key_info<cluster>> cluster_keys() {
       security("insecure", boolean{}, TROUPE_FIELD(security.insecure), "anyone may join"),
       key_of<cluster>("lanes", "window_kib", integer{.least = 16, .most = 1 << 20}, TROUPE_FIELD(lanes.window_kib),
                       "what is not sent yet waits in the lane, where urgent messages overtake it, beyond so much in the kernel"),
+      key_of<cluster>("lanes", "shared_memory", boolean{}, TROUPE_FIELD(lanes.shared_memory),
+                      "processes of one user on one host read payloads in each other's memory; false: through sockets"),
       key_of<cluster>("lanes", "congestion", text{{}, {}, wrong_congestion}, TROUPE_FIELD(lanes.congestion),
                       "TCP congestion control of lanes, such as \"bbr\"; default: the host's"),
   };
@@ -434,9 +436,9 @@ std::string to_toml(const cluster& described) {
                         described.security.crl.empty() ? "" : fmt::format("crl = \"{}\"\n", described.security.crl));
   else if (described.security.insecure)
     text += "[security]\ninsecure = true\n";
-  if (const cluster_lanes usual{}; described.lanes.window_kib != usual.window_kib || !described.lanes.congestion.empty())
+  if (described.lanes != cluster_lanes{})
     text +=
-        fmt::format("[lanes]\nwindow_kib = {}\n{}", described.lanes.window_kib,
+        fmt::format("[lanes]\nwindow_kib = {}\nshared_memory = {}\n{}", described.lanes.window_kib, described.lanes.shared_memory,
                     described.lanes.congestion.empty() ? "" : fmt::format("congestion = \"{}\"\n", described.lanes.congestion));
   return text;
 }

@@ -40,8 +40,10 @@ cluster_security security_of(const std::string& folder, const std::string& node,
 /// [lanes]
 struct cluster_lanes {
   std::int64_t window_kib = 128; ///< the kernel holds no more that is not sent yet
+  bool shared_memory = true;     ///< payloads between processes of one host are read where they lie
   std::string congestion{};      ///< TCP's congestion control on every host; empty: each host's own
   std::size_t window_bytes() const { return static_cast<std::size_t>(window_kib) << 10U; }
+  friend bool operator==(const cluster_lanes&, const cluster_lanes&) = default;
 };
 
 /// A cluster file, checked: names and addresses are unique, one node is the coordinator, or with a journal 3 or 5 are; one holds

@@ -80,6 +80,28 @@ std::optional<error> check_outgoing(const content& body, std::span<const std::by
   return {};
 }
 
+/// `lent_at`: as in decoded; `payload` is that of the frame.
+frame framed(const content& body, std::span<const std::byte> payload, std::uint64_t received, std::uint64_t lent_at) {
+  frame made{.head = {}, .payload = payload};
+  const std::size_t table_words = payload.empty() ? 1 : 2;
+  made.head.resize(table_words + head_words_bound(body));
+  head_builder builder(std::span(made.head).subspan(table_words));
+  auto root = builder.initRoot<schema::Frame>();
+  put(root, body);
+  root.setReceived(received);
+  root.setLentAt(lent_at);
+  if (!payload.empty()) {
+    const capnp::Data::Reader data(reinterpret_cast<const capnp::byte*>(payload.data()), payload.size());
+    root.adoptPayload(builder.getOrphanage().referenceExternalData(data));
+  }
+  const auto segments = builder.getSegmentsForOutput();
+  made.head.resize(table_words + segments[0].size());
+  const std::uint32_t table[4] = {static_cast<std::uint32_t>(segments.size() - 1), static_cast<std::uint32_t>(segments[0].size()),
+                                  static_cast<std::uint32_t>(payload.size() / word), 0};
+  std::memcpy(made.head.data(), table, table_words * word);
+  return made;
+}
+
 } // namespace
 
 void throw_exception_from_error(const error& e, const boost::source_location&) {
@@ -107,23 +129,15 @@ std::size_t payload_bytes(const message& msg) {
 result<frame> encode(const content& body, std::span<const std::byte> payload, std::uint64_t received) {
   if (auto wrong = check_outgoing(body, payload))
     return *std::move(wrong);
-  frame made{.head = {}, .payload = payload};
-  const std::size_t table_words = payload.empty() ? 1 : 2;
-  made.head.resize(table_words + head_words_bound(body));
-  head_builder builder(std::span(made.head).subspan(table_words));
-  auto root = builder.initRoot<schema::Frame>();
-  put(root, body);
-  root.setReceived(received);
-  if (!payload.empty()) {
-    const capnp::Data::Reader data(reinterpret_cast<const capnp::byte*>(payload.data()), payload.size());
-    root.adoptPayload(builder.getOrphanage().referenceExternalData(data));
-  }
-  const auto segments = builder.getSegmentsForOutput();
-  made.head.resize(table_words + segments[0].size());
-  const std::uint32_t table[4] = {static_cast<std::uint32_t>(segments.size() - 1), static_cast<std::uint32_t>(segments[0].size()),
-                                  static_cast<std::uint32_t>(payload.size() / word), 0};
-  std::memcpy(made.head.data(), table, table_words * word);
-  return made;
+  return framed(body, payload, received, 0);
+}
+
+result<frame> encode_lent(const content& body, std::span<const std::byte> payload, std::uint64_t received) {
+  if (payload.empty())
+    return error{errc::bad_message, "there is no payload to lend"};
+  if (auto wrong = check_outgoing(body, payload))
+    return *std::move(wrong);
+  return framed(body, {}, received, reinterpret_cast<std::uintptr_t>(payload.data()));
 }
 
 result<std::optional<frame_layout>> parse_table(std::span<const std::byte> bytes, const frame_limits& limits) {
@@ -159,13 +173,19 @@ result<decoded> decode_head(std::span<const std::byte> head, std::size_t payload
   if (msg != nullptr)
     if (auto fault = find_fault(*msg))
       return bad(std::move(*fault));
-  const std::size_t expected = msg != nullptr ? payload_bytes(*msg) : 0;
+  const std::uint64_t lent_at = root.getLentAt();
+  const std::size_t all = msg != nullptr ? payload_bytes(*msg) : 0;
+  if (lent_at % word != 0)
+    return bad("what is lent does not lie at a word");
+  if (lent_at != 0 && all == 0)
+    return bad("a payload is lent with a message that has none");
+  const std::size_t expected = lent_at != 0 ? 0 : all;
   if (payload_size != expected)
     return bad(fmt::format("payload of {} bytes, the message says {}", payload_size, expected));
   // Otherwise check_payload looks: a far pointer cannot even be tested for null before its segment is there.
   if (expected == 0 && root.hasPayload())
     return bad("payload in a message that has none");
-  return decoded{*std::move(found), root.getReceived()};
+  return decoded{*std::move(found), root.getReceived(), lent_at};
 } catch (const kj::Exception& e) {
   return bad(fmt::format("malformed head: {}", e.getDescription().cStr()));
 }

@@ -2,6 +2,7 @@
 // Lane frames: from messages to buffers for a gathered write, and back from untrusted bytes.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -17,7 +18,7 @@
 namespace troupe::protocols::wire {
 
 // lane.capnp says what these mean.
-inline constexpr std::uint16_t protocol_version = 11;
+inline constexpr std::uint16_t protocol_version = 12;
 inline constexpr std::size_t max_head_bytes = 64U << 10U;
 inline constexpr std::size_t max_hello_bytes = 510 * 8;
 inline constexpr std::size_t max_listed_workers = 2048;
@@ -56,12 +57,24 @@ struct bye {
 struct beat {
   friend bool operator==(const beat&, const beat&) = default;
 };
-using content = std::variant<hello, bye, beat, message>;
+/// Where a secret lies in the memory of the sender, which would lend payloads.
+struct lending {
+  std::uint32_t process = 0;
+  std::uint64_t secret_at = 0;
+  std::array<std::uint64_t, 2> secret{}; ///< not both 0
+  friend bool operator==(const lending&, const lending&) = default;
+};
+/// The sender can read what is lent.
+struct borrowing {
+  friend bool operator==(const borrowing&, const borrowing&) = default;
+};
+using content = std::variant<hello, bye, beat, lending, borrowing, message>;
 
 /// What a head says.
 struct decoded {
   content body;
   std::uint64_t received = 0; ///< messages of the session that the sender of the frame has taken
+  std::uint64_t lent_at = 0;  ///< where the message's payload lies in the memory of its sender; 0: it is not lent
   friend bool operator==(const decoded&, const decoded&) = default;
 };
 
@@ -79,6 +92,8 @@ struct frame {
 /// receiver would refuse, so that a mistake shows where it is made.
 /// `received`: as in decoded.
 result<frame> encode(const content& body, std::span<const std::byte> payload = {}, std::uint64_t received = 0);
+/// Likewise for a payload that is lent: it is no part of the frame.
+result<frame> encode_lent(const content& body, std::span<const std::byte> payload, std::uint64_t received = 0);
 
 /// What a segment table says; all are multiples of 8.
 struct frame_layout {

@@ -27,6 +27,7 @@ $Cxx.namespace("troupe::protocols::wire::schema");
 #   5. In an encoded payload, the scales and means of its blocks are finite. They come first; then come the elements, then zeros
 #      up to a multiple of 8 bytes. In a sparse payload, places ascend within the range (kernels/sparse.hpp). Factors are as many
 #      as their numbers of rows and columns say (kernels/factors.hpp).
+#   6. A payload may stay where it is: the frame has one segment then, and `lentAt` in its head. See "Lending".
 #
 # Payload elements are IEEE 754 binary32, little-endian, but for those of another form.
 #
@@ -41,6 +42,12 @@ $Cxx.namespace("troupe::protocols::wire::schema");
 #
 # Beats. An end that has said nothing for 100 ms sends `beat`, and also one after each MiB that it has taken in silence.
 #
+# Lending. Processes of one user on one host need not send payloads through a socket. An end may send `lending`: where a secret
+# lies in its memory. If the other end can read it there, it may answer `borrowing`. From then on the first may lend: it keeps a
+# payload as it is until the other has counted its message, and the other copies it from `lentAt`. The secret is read again
+# after each payload: a process wipes it before it lets go of what it has lent. On a new connection nothing is lent before a
+# new `borrowing`, and what was lent is sent. Neither counts as a message.
+#
 # Closing. An end may send `bye` as its last frame, so that the operator at the other end reads why. A `bye` without `retry`
 # ends the session. Any other end of the stream, or a frame that breaks a rule of this file, ends the connection alone: the
 # node with the lower id dials again, and both ends give the session up if that brings nothing within their time limit.
@@ -54,7 +61,7 @@ $Cxx.namespace("troupe::protocols::wire::schema");
 const magic :UInt64 = 0x454e414c45505254;
 # "TRPELANE" in the order of the bytes on the wire.
 
-const version :UInt16 = 11;
+const version :UInt16 = 12;
 
 struct Frame {
   union {
@@ -80,6 +87,9 @@ struct Frame {
     admit @17 :AdmitOrder;              # lead to holder
     copyRequest @18 :CopyRequest;       # backup that catches up to its shard
     copyPart @19 :CopyPart;             # the answer, with payload
+
+    lending @20 :Lending; # its sender would lend payloads
+    borrowing @21 :Void;  # its sender can read what is lent
   }
 
   payload @11 :Data;
@@ -87,6 +97,9 @@ struct Frame {
 
   received @12 :UInt64;
   # How many messages of this session the sender of this frame has taken.
+
+  lentAt @22 :UInt64;
+  # Where the payload lies in the memory of its sender, a multiple of 8; 0: it is not lent.
 }
 
 struct Hello {
@@ -121,6 +134,16 @@ struct Bye {
 
   retry @1 :Bool;
   # Whether the same dial may succeed later (an older lane of that node is still closing).
+}
+
+struct Lending {
+  process @0 :UInt32;  # the sender's number
+  secretAt @1 :UInt64; # where `secret` lies in its memory
+  secret @2 :Secret;   # not 0
+  struct Secret {
+    high @0 :UInt64;
+    low @1 :UInt64;
+  }
 }
 
 # -- parts of messages

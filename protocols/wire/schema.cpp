@@ -129,6 +129,22 @@ result<content> get(schema::Bye::Reader from) {
   return content{bye{std::move(reason), from.getRetry()}};
 }
 
+void put(schema::Lending::Builder to, const lending& m) {
+  to.setProcess(m.process);
+  to.setSecretAt(m.secret_at);
+  auto secret = to.initSecret();
+  secret.setHigh(m.secret[0]);
+  secret.setLow(m.secret[1]);
+}
+
+result<content> get(schema::Lending::Reader from) {
+  const auto secret = from.getSecret();
+  const lending out{from.getProcess(), from.getSecretAt(), {secret.getHigh(), secret.getLow()}};
+  if (out.secret == lending{}.secret)
+    return error{errc::bad_frame, "a process lends its memory without a secret"};
+  return content{out};
+}
+
 void put(schema::PushPart::Builder to, const push_part& m) {
   to.setTo(m.to.value);
   to.setEpoch(m.epoch.value);
@@ -468,7 +484,8 @@ void put(schema::Frame::Builder to, const content& body) {
       [&](const copy_part& m) { put(to.initCopyPart(), m); },
   };
   std::visit(overloaded{[&](const hello& m) { put(to.initHello(), m); }, [&](const bye& m) { put(to.initBye(), m); },
-                        [&](const beat&) { to.setBeat(); }, [&](const message& m) { std::visit(put_message, m); }},
+                        [&](const beat&) { to.setBeat(); }, [&](const lending& m) { put(to.initLending(), m); },
+                        [&](const borrowing&) { to.setBorrowing(); }, [&](const message& m) { std::visit(put_message, m); }},
              body);
 }
 
@@ -481,6 +498,10 @@ result<content> get(schema::Frame::Reader from) {
     return get(from.getBye());
   case schema::Frame::BEAT:
     return content{beat{}};
+  case schema::Frame::LENDING:
+    return get(from.getLending());
+  case schema::Frame::BORROWING:
+    return content{borrowing{}};
   case schema::Frame::PUSH_PART:
     return decoded(from.getPushPart());
   case schema::Frame::PUSH_END:

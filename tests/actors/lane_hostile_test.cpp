@@ -197,7 +197,7 @@ TEST_F(LaneHostile, AnotherVersionIsRefused) {
   auto old = greeting(0);
   old.version = 99;
   client.say(old);
-  EXPECT_TRUE(contains(refusal(), "lane protocol version 11 met version 99"));
+  EXPECT_TRUE(contains(refusal(), "lane protocol version 12 met version 99"));
 }
 
 TEST_F(LaneHostile, NodeThatTurnsBadLosesItsOwnLaneOnly) {

@@ -224,6 +224,63 @@ TEST(DeliveryRate, IsThatOfBytesWhileOthersWait) {
   EXPECT_EQ(rate.in(1ms), 1'000U);
 }
 
+outgoing lent_frame(std::uint64_t clock, std::size_t bytes) {
+  auto payload = test::make_buffer(bytes, static_cast<std::uint32_t>(clock));
+  auto made = wire::encode_lent(test::part(clock, bytes), payload.span<const std::byte>());
+  return {*std::move(made), std::move(payload), true, true};
+}
+
+TEST(SendQueue, NoMoreIsLentThanThePeerMayHaveToRead) {
+  send_queue queue;
+  constexpr std::size_t half = send_queue::most_lent / 2;
+  for (std::uint64_t clock = 1; clock <= 3; ++clock)
+    queue.push(5, lent_frame(clock, half));
+  queue.push(5, lent_frame(4, 2 * send_queue::most_lent));
+  EXPECT_EQ(queue.lent().waiting, 7 * half);
+  EXPECT_TRUE(queue.consume(size_of(queue.gather())).empty());
+  EXPECT_EQ(queue.lent().open, 2 * half);
+  EXPECT_TRUE(queue.gather().empty()); // the third waits
+  EXPECT_GT(queue.bytes(), 0U);
+  queue.push(0, frame_of(10)); // and who is urgent does not
+  EXPECT_TRUE(queue.consume(size_of(queue.gather())).empty());
+  EXPECT_EQ(clocks(*queue.acknowledge(1)), (std::vector<std::uint64_t>{1}));
+  EXPECT_TRUE(queue.consume(size_of(queue.gather())).empty());
+  EXPECT_EQ(queue.lent().open, 2 * half);
+  EXPECT_EQ(clocks(*queue.acknowledge(4)), (std::vector<std::uint64_t>{2, 10, 3}));
+  EXPECT_EQ(queue.lent().open, 0U);
+  EXPECT_GT(size_of(queue.gather()), 0U); // one that is longer goes alone
+  EXPECT_EQ(queue.lent().open, 4 * half);
+  EXPECT_EQ(queue.lent().waiting, 0U);
+  EXPECT_EQ(queue.lent().ever, 7 * half);
+}
+
+TEST(SendQueue, WhatWasLentOverALostConnectionIsSent) {
+  send_queue queue;
+  for (std::uint64_t clock = 1; clock <= 3; ++clock)
+    queue.push(5, lent_frame(clock, 4096));
+  const std::size_t heads = queue.bytes();
+  EXPECT_TRUE(queue.consume(size_of(queue.gather()) - 1).empty()); // the third is not written wholly
+  queue.push(5, lent_frame(4, 4096));
+  ASSERT_TRUE(queue.acknowledge(1));
+  queue.rewind();
+  EXPECT_EQ(queue.lent().open + queue.lent().waiting, 0U);
+  EXPECT_GT(queue.bytes(), heads + 2 * 4096);
+  const auto parts = queue.gather();
+  EXPECT_EQ(size_of(parts), queue.bytes());
+  ASSERT_EQ(parts.size(), 6U); // three heads, each with its payload
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto table = **wire::parse_table(parts[2 * i], {});
+    const auto head = wire::decode_head(parts[2 * i].subspan(table.table_bytes), table.payload_bytes);
+    ASSERT_TRUE(head);
+    EXPECT_EQ(head->lent_at, 0U);
+    EXPECT_EQ(test::clock_of(std::get<wire::message>(head->body)), i + 2);
+    const auto payload = test::make_buffer(4096, static_cast<std::uint32_t>(i + 2));
+    EXPECT_TRUE(std::ranges::equal(parts[2 * i + 1], payload.span<const std::byte>()));
+  }
+  EXPECT_TRUE(queue.consume(size_of(parts)).empty());
+  EXPECT_EQ(queue.bytes(), 0U);
+}
+
 /// What of a stream a peer takes: whole frames, in order.
 struct peer {
   void hear(std::span<const std::byte> bytes) {

@@ -21,13 +21,17 @@ class collector : public frame_reader::sink {
 public:
   bool begins(const wire::decoded&) override { return true; }
   kernels::buffer place(const wire::message&, std::size_t bytes) override { return test::make_buffer(bytes, 0xdead); }
+  bool borrow(std::uint64_t address, const kernels::buffer& into) override {
+    std::memcpy(into.data(), reinterpret_cast<const void*>(static_cast<std::uintptr_t>(address)), into.bytes());
+    return lends;
+  }
   bool accept(wire::content body, kernels::buffer payload) override {
     clocks.push_back(test::clock_of(std::get<wire::message>(body)));
     intact = intact && test::same_bytes(payload, test::make_buffer(payload.bytes(), static_cast<std::uint32_t>(clocks.back())));
     return clocks.size() != stop_after;
   }
   std::vector<std::uint64_t> clocks;
-  bool intact = true;
+  bool intact = true, lends = true;
   std::size_t stop_after = 0;
 };
 
@@ -85,6 +89,47 @@ std::optional<std::string> read_one(const wire::message& head, const kernels::bu
   stream.insert(stream.end(), frame->payload.begin(), frame->payload.end());
   frame_reader reader({});
   return feed(reader, to, stream, [] { return std::size_t{100}; });
+}
+
+/// Likewise, if the payload is lent.
+std::optional<std::string> read_lent(const wire::message& head, const kernels::buffer& payload, frame_reader& reader,
+                                     collector& to) {
+  const auto frame = wire::encode_lent(head, payload.span<const std::byte>());
+  return feed(reader, to, frame->head_bytes(), [] { return std::size_t{100}; });
+}
+
+TEST(FrameReader, WhatIsLentComesWithItsHead) {
+  frame_reader reader({});
+  collector got;
+  for (const std::uint32_t clock : {3U, 4U}) {
+    EXPECT_EQ(read_lent(test::part(clock, 4096), test::make_buffer(4096, clock), reader, got), std::nullopt);
+    EXPECT_TRUE(reader.between_frames());
+  }
+  EXPECT_EQ(got.clocks, (std::vector<std::uint64_t>{3, 4}));
+  EXPECT_TRUE(got.intact);
+  got.lends = false;
+  EXPECT_EQ(read_lent(test::part(5, 4096), test::make_buffer(4096, 5), reader, got), std::nullopt); // who reads it says why not
+  EXPECT_EQ(got.clocks.size(), 2U);
+}
+
+TEST(FrameReader, MoreIsNotLentThanMayBeSent) {
+  for (const std::size_t most : {4096U, 4032U}) {
+    frame_reader reader({.payload_bytes = most});
+    collector got;
+    const auto fault = read_lent(test::part(3, 4096), test::make_buffer(4096, 3), reader, got);
+    EXPECT_EQ(fault.value_or("no fault"),
+              most == 4096 ? "no fault" : "4096 bytes are lent, must be at most 4032 (frame at byte 0)");
+  }
+}
+
+TEST(FrameReader, WhatIsLentIsLookedAtAsWhatIsSent) {
+  const wire::message head = wire::push_part{{0}, {1}, {{0}, {0}, {7}}, {0, 512}, kernels::form::int8};
+  auto payload = test::make_buffer(wire::payload_bytes(head));
+  payload.as<float>()[0] = std::numeric_limits<float>::infinity();
+  frame_reader reader({});
+  collector got;
+  EXPECT_EQ(read_lent(head, payload, reader, got), "a scale of elements encoded as int8 is not finite (frame at byte 0)");
+  EXPECT_TRUE(got.clocks.empty());
 }
 
 TEST(FrameReader, AScaleThatIsNoNumberEndsTheReading) {

@@ -413,7 +413,7 @@ class Checks(BootstrapTest):
         self.assertTrue(said["ok"] and said["cluster"]["reached"])
         self.assertEqual([node["name"] for node in said["nodes"]], list("abcd"))
         for node in said["nodes"]:
-            self.assertEqual((node["state"], node["lane_version"], node["job"], node["data"]), ("here", 11, None, []))
+            self.assertEqual((node["state"], node["lane_version"], node["job"], node["data"]), ("here", 12, None, []))
             self.assertEqual(node["pid"], self.nodes[node["name"]].pid)
             self.assertEqual(node["version"], said["nodes"][0]["version"])
             self.assertEqual([(device["name"], device["usable"]) for device in node["devices"]], [("cpu", True)])
@@ -421,7 +421,7 @@ class Checks(BootstrapTest):
             self.assertLessEqual(abs(node["clock_offset_s"]), node["round_trip_s"] / 2 + 0.001)  # all have one clock
         self.assertGreater(said["nodes"][1]["round_trip_s"], 0)
         done, _ = self.check()
-        self.assertRegex(done.stdout, r"(?m)^d +127\.0\.0\.1 +any +here +\S+ +version 11 +cpu +\S+ GB +\S+ ms +[+-]\S+ ms +drawn$")
+        self.assertRegex(done.stdout, r"(?m)^d +127\.0\.0\.1 +any +here +\S+ +version 12 +cpu +\S+ GB +\S+ ms +[+-]\S+ ms +drawn$")
 
     def test_a_stopped_node_and_an_absent_one_are_named(self):
         self.cluster("abc")

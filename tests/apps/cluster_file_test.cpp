@@ -128,6 +128,7 @@ certificate = "{0}/a.pem"
 key = "{0}/a.key"
 [lanes]
 window_kib = 64
+shared_memory = false
 congestion = "bbr"
 [[node]]
 name = "a"
@@ -150,6 +151,7 @@ devices = ["cuda:0", "cuda:1"]
   EXPECT_FALSE(loaded->security.loopback_only());
   EXPECT_EQ(loaded->security.key, files / "a.key");
   EXPECT_EQ(loaded->lanes.window_kib, 64);
+  EXPECT_FALSE(loaded->lanes.shared_memory);
   EXPECT_EQ(loaded->lanes.congestion, "bbr") << "a client's host need not have it";
   ASSERT_EQ(loaded->nodes.size(), 2U);
   const cluster_node& a = *loaded->find("a");

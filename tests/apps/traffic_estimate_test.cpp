@@ -64,7 +64,7 @@ TEST(TrafficEstimate, OfSomeElementsThereAreTheirBytesAndPlaces) {
   job.codec.warmup_steps = 15;
   const auto found = estimate(job);
   const auto bytes = [](double share, double element) { return floats * share * (element + std::log2(1 / share) + 1.5) / 8; };
-  constexpr double few = 7 * 200; // heads of seven partitions
+  constexpr double few = 7 * 220; // heads of seven partitions
   EXPECT_NEAR(found.round.push, 8 * bytes(0.001, 16), 8 * few);
   EXPECT_NEAR(found.round.params, bytes(0.008, 32), few);
   EXPECT_NEAR(found.start, model - found.round.params, few);

@@ -30,6 +30,7 @@ public:
     std::memset(out.data(), 0, bytes);
     return out;
   }
+  bool borrow(std::uint64_t, const kernels::buffer&) override { return true; }
   bool accept(wire::content body, kernels::buffer payload) override {
     frames.push_back(std::move(body));
     bytes += payload.bytes();
@@ -133,6 +134,12 @@ std::vector<input> lane_corpus() {
           one.push_back(static_cast<std::uint8_t>(byte));
       all.insert(all.end(), one.begin(), one.end());
       out.push_back(std::move(one));
+      if (const auto lent = wire::encode_lent(each.body, std::as_bytes(std::span(payload)))) {
+        const auto head = lent->head_bytes();
+        input alone(head.size());
+        std::memcpy(alone.data(), head.data(), head.size());
+        out.push_back(std::move(alone));
+      }
     }
   out.push_back(std::move(all));
   return out;

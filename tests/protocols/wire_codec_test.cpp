@@ -2,6 +2,7 @@
 // What is encoded is what is decoded, and what must not travel does not.
 #include "protocols/wire/codec.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -104,6 +105,53 @@ TEST(CodecRules, PayloadHasTheSizeOfTheRange) {
   EXPECT_EQ(fault_of(part), "payload has 0 bytes, the message says 128");
   EXPECT_EQ(fault_of(message{addressed<drop_order>{}}, std::span(bytes).first(64)), "payload has 64 bytes, the message says 0");
   EXPECT_EQ(fault_of(part, std::span(bytes).subspan(4, 128)), "payload is not aligned to 8 bytes");
+}
+
+// What is lent: the address stands for the payload, and nothing else changes.
+TEST(CodecRules, APayloadThatIsLentStaysWhereItIs) {
+  alignas(8) const std::byte bytes[128]{};
+  const message part = push_part{{1}, {2}, test::some_push(), {0, 32}};
+  const auto frame = encode_lent(part, bytes, 7);
+  ASSERT_TRUE(frame);
+  EXPECT_TRUE(frame->payload.empty());
+  const auto decoded = decode_head(frame->head_bytes().subspan(8), 0);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(std::get<message>(decoded->body), part);
+  EXPECT_EQ(decoded->received, 7U);
+  EXPECT_EQ(decoded->lent_at, reinterpret_cast<std::uintptr_t>(&bytes));
+  EXPECT_EQ(decode_head(frame->head_bytes().subspan(8), 128).error().what, "payload of 128 bytes, the message says 0");
+}
+
+TEST(CodecRules, OnlyAWholePayloadIsLent) {
+  alignas(8) const std::byte bytes[192]{};
+  const message part = push_part{{0}, {0}, {}, {0, 32}}, small = addressed<drop_order>{};
+  EXPECT_EQ(encode_lent(part, std::span(bytes).first(64)).error().what, "payload has 64 bytes, the message says 128");
+  EXPECT_EQ(encode_lent(part, std::span(bytes).subspan(4, 128)).error().what, "payload is not aligned to 8 bytes");
+  EXPECT_EQ(encode_lent(small, {}).error().what, "there is no payload to lend");
+  EXPECT_EQ(encode_lent(beat{}, {}).error().what, "there is no payload to lend");
+}
+
+/// Decodes what is lent at another address, or what lends what another message has.
+std::string fault_of_lent(const message& in_its_place, std::uint64_t at) {
+  auto head = *encode(in_its_place, {}, 0x5eed'5eed'5eed'5eed);
+  // `received` is followed by `lentAt`.
+  const auto found = std::ranges::find(head.head, 0x5eed'5eed'5eed'5eed);
+  *(found + 1) = at;
+  const auto decoded = decode_head(head.head_bytes().subspan(8), 0);
+  return decoded ? "no fault" : decoded.error().what;
+}
+
+TEST(CodecRules, NothingIsLentWithAMessageThatHasNoPayload) {
+  const message small = addressed<drop_order>{};
+  EXPECT_EQ(fault_of_lent(small, 0), "no fault");
+  EXPECT_EQ(fault_of_lent(small, 8), "a payload is lent with a message that has none");
+  EXPECT_EQ(fault_of_lent(small, 12), "what is lent does not lie at a word");
+}
+
+TEST(CodecRules, ASecretIsNotNothing) {
+  EXPECT_EQ(decode_head(encode(lending{1, 64, {}})->head_bytes().subspan(8), 0).error().what,
+            "a process lends its memory without a secret");
+  EXPECT_TRUE(decode_head(encode(lending{1, 64, {0, 1}})->head_bytes().subspan(8), 0));
 }
 
 TEST(CodecRules, AnEncodedPayloadHasTheSizeOfItsForm) {

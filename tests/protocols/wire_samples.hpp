@@ -56,6 +56,8 @@ inline std::vector<sample> ordinary() {
       {"hello", hello{hello::role::accepts, 0x0123456789abcdef, 7, protocol_version, 3, 0xfedcba9876543210}},
       {"bye", bye{"no longer wanted", true}},
       {"beat", beat{}},
+      {"lending", lending{4711, 0x7f0123456780, {0x0123456789abcdef, 0xfedcba9876543210}}},
+      {"borrowing", borrowing{}},
       {"push_part", message{push_part{{1}, {2}, some_push(), {32, 64}}}},
       {"push_part_encoded", message{push_part{{1}, {2}, some_push(), {512, 2048}, kernels::form::onebit}}},
       {"push_part_sparse", message{push_part{{1}, {2}, some_push(), {512, 2048}, kernels::form::sparse_bf16, 24}}},
