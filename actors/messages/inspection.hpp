@@ -56,9 +56,10 @@ struct link_report {
   std::uint64_t credit_bytes = 0; ///< limit on the bytes that should wait
   double stalled_s = 0;           ///< for how long nothing of it was sent; 0: nothing waits
   double round_trip_s = 0;
-  double away_s = 0;         ///< for how long it has had no connection; 0: it has one
-  std::uint32_t resumed = 0; ///< how often another connection took over
-  double silent_s = 0;       ///< for how long nothing has come; a living peer speaks every 0.1 s
+  double away_s = 0;            ///< for how long it has had no connection; 0: it has one
+  std::uint32_t resumed = 0;    ///< how often another connection took over
+  double silent_s = 0;          ///< for how long nothing has come; a living peer speaks every 0.1 s
+  std::uint64_t lent_bytes = 0; ///< of bytes_sent, those that the peer, on the same host, copies from the node's memory
 };
 
 struct node_report {

@@ -141,7 +141,8 @@ void node_state::gathered(caf::typed_response_promise<node_report> promise, std:
   if (job_)
     for (const auto& lane : job_->lanes())
       first.links.push_back({job_->name_of(lane.peer.value), lane.bytes_sent, lane.bytes_received, lane.waiting_bytes,
-                             lane.credit_bytes, lane.stalled_s, lane.round_trip_s, lane.away_s, lane.resumed, lane.silent_s});
+                             lane.credit_bytes, lane.stalled_s, lane.round_trip_s, lane.away_s, lane.resumed, lane.silent_s,
+                             lane.lent_bytes});
   if (pages.size() == 1) {
     promise.deliver(std::move(first));
     return;

@@ -221,9 +221,9 @@ std::vector<command> looking_commands() {
        "seconds actors: [{id node messages_per_s}] jobs: [{number name steps_per_s samples_per_s}] lanes: [{from to sent_per_s "
        "received_per_s bytes_queued}]",
        from_two_looks(rates)},
-      {"links", "every lane: throughput, queued bytes, credit, round trip", "links",
+      {"links", "every lane: throughput, what the peer copies from memory, queued bytes, credit, round trip", "links",
        "links: [{from to bytes_sent bytes_received sent_per_s received_per_s bytes_queued credit_bytes round_trip_s stalled_s "
-       "away_s resumed silent_s}]",
+       "away_s resumed silent_s bytes_lent}]",
        from_two_looks(links)},
       {"loss [JOB]", "training loss and accuracy against training time, drawn", "loss",
        "job name protocol state rounds: [{step samples seconds train_loss}] "

@@ -138,13 +138,16 @@ constexpr double long_silence_s = 0.5;
 
 answer links(const snapshot& before, const snapshot& now) {
   std::vector<std::vector<std::string>> rows{
-      {"from", "to", "sent/s", "received/s", "waiting", "credit", "round trip", "stalled for", "resumed"}};
+      {"from", "to", "sent/s", "received/s", "lent", "waiting", "credit", "round trip", "stalled for", "resumed"}};
   boost::json::array list;
   const auto seconds = now.at_s - before.at_s;
   for (const auto& node : now.reports.nodes)
     for (const auto& link : node.links) {
       const auto [sent, received] = speed_of(node, link, before, seconds);
       rows.push_back({node.node, link.peer, bytes_of(sent), bytes_of(received),
+                      link.lent_bytes > 0 ? fmt::format("{:.0f} %", 100.0 * static_cast<double>(link.lent_bytes)
+                                                                        / static_cast<double>(link.bytes_sent))
+                                          : "",
                       bytes_text(static_cast<double>(link.queued_bytes)), bytes_text(static_cast<double>(link.credit_bytes)),
                       fmt::format("{:.2f} ms", link.round_trip_s * 1e3),
                       link.away_s > 0                   ? fmt::format("{:.1f} s, no connection", link.away_s)
@@ -164,7 +167,8 @@ answer links(const snapshot& before, const snapshot& now) {
                       {"stalled_s", link.stalled_s},
                       {"away_s", link.away_s},
                       {"resumed", link.resumed},
-                      {"silent_s", link.silent_s}});
+                      {"silent_s", link.silent_s},
+                      {"bytes_lent", link.lent_bytes}});
     }
   return {rows.size() == 1 ? "no lanes\n" : table(rows), {{"links", std::move(list)}}};
 }
