@@ -338,6 +338,7 @@ void add_others(CLI::App& app, arguments& a) {
                    "collectives: direct, ring, halving, tree or broadcast; default: the first four")
       ->type_name("A")
       ->check(CLI::IsMember({"direct", "ring", "halving", "tree", "broadcast"}));
+  bench->add_flag("--sockets", a.bench.sockets, "collectives: payloads go through sockets, as they do between hosts");
   bench->add_flag("--tiny", a.bench.tiny, "tiny sizes, to try the benchmark itself; the figures mean nothing");
   add_json(bench, a.bench.json);
 }

@@ -118,6 +118,7 @@ struct bench_options {
   std::string precision = "fp32";
   std::uint32_t procs = 0; ///< of collectives; 0: 2
   std::string algorithm;   ///< of collectives; empty: each
+  bool sockets = false;    ///< of collectives: no process reads another's memory
   bool tiny = false;       ///< tiny sizes, to try the benchmark itself; the figures mean nothing
   bool json = false;
 };

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
-#include <memory>
 #include <system_error>
 
 #include <arpa/inet.h>
@@ -15,7 +13,7 @@
 #include <unistd.h>
 
 #include "actors/sockets/socket_options.hpp"
-#include "kernels/assert.hpp"
+#include "kernels/backend.hpp"
 
 namespace troupe::actors::net {
 
@@ -71,10 +69,9 @@ std::array<int, 2> tcp_pair(const std::string& congestion) {
 }
 
 kernels::buffer touched(std::size_t bytes) {
-  void* const data = std::aligned_alloc(kernels::alignment, bytes);
-  TROUPE_ASSERT(data != nullptr);
-  std::fill_n(static_cast<char*>(data), bytes, '\1');
-  return {std::shared_ptr<void>(data, &std::free), data, bytes};
+  const auto made = kernels::open_backend({.device = "cpu", .threads = 1})->allocate_host(bytes);
+  std::ranges::fill(made.span<std::byte>(), std::byte{1});
+  return made;
 }
 
 } // namespace troupe::actors::net

@@ -31,7 +31,7 @@ private:
 /// Two ends of one TCP connection on loopback, tuned as a lane's. Throws std::system_error.
 std::array<int, 2> tcp_pair(const std::string& congestion);
 
-/// Memory of which every page is there.
+/// Memory as a job's tensors have it, of which every page is there.
 kernels::buffer touched(std::size_t bytes);
 
 } // namespace troupe::actors::net

@@ -232,6 +232,7 @@ int bench_collectives(const bench_options& options) {
   actors::net::collective_bench_options how;
   if (options.procs != 0)
     how.procs = options.procs;
+  how.shared_memory = !options.sockets;
   if (const auto named = protocols::collective::algorithm_named(options.algorithm))
     how.algorithms = {*named};
   if (options.tiny)
@@ -254,7 +255,7 @@ int bench_collectives(const bench_options& options) {
   if (options.json)
     print_json({{"procs", how.procs}, {"rows", std::move(all)}});
   else
-    fmt::print("{}\nSums of float32 among {} processes over lanes on loopback, each looked at; until the slowest process has it. "
+    fmt::print("{}\nSums of float32 among {} processes over lanes of one host, each looked at; until the slowest process has it. "
                "Bare: sockets\nthat move what the cheapest algorithm does, 2 (P - 1) / P of the bytes from each process, and sum "
                "nothing. Bus: these bytes\na second. In turns, medians.\n",
                table(rows), how.procs);
@@ -263,24 +264,26 @@ int bench_collectives(const bench_options& options) {
 
 /// A lane, a bare socket and CAF's own messages side by side: the header names the figure of each column.
 void print_lanes(const std::vector<actors::net::lane_row>& lanes, const std::vector<caf_row>& caf) {
-  std::vector<std::vector<std::string>> rows{{"bytes", "lane GB/s", "bare GB/s", "ratio", "TLS GB/s", "open GB/s", "CAF GB/s",
-                                              "lane us", "bare us", "ratio", "TLS us", "CAF us", "urgent ms", "open ms"}};
+  std::vector<std::vector<std::string>> rows{{"bytes", "lane GB/s", "bare GB/s", "ratio", "TLS GB/s", "open GB/s", "shm GB/s",
+                                              "shm / bare", "CAF GB/s", "lane us", "bare us", "ratio", "TLS us", "shm us",
+                                              "CAF us", "urgent ms", "open ms"}};
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     const actors::net::lane_row& lane = lanes[i];
     rows.push_back({fmt::format("{}", lane.bytes), fmt::format("{:.3f}", lane.lane_gbps), fmt::format("{:.3f}", lane.bare_gbps),
                     fmt::format("{:.2f}", lane.lane_gbps / lane.bare_gbps), fmt::format("{:.3f}", lane.tls_gbps),
-                    fmt::format("{:.3f}", lane.open_gbps), fmt::format("{:.3f}", caf[i].gbps),
+                    fmt::format("{:.3f}", lane.open_gbps), fmt::format("{:.3f}", lane.shm_gbps),
+                    fmt::format("{:.2f}", lane.shm_gbps / lane.bare_gbps), fmt::format("{:.3f}", caf[i].gbps),
                     fmt::format("{:.1f}", lane.lane_rtt_us), fmt::format("{:.1f}", lane.bare_rtt_us),
                     fmt::format("{:.2f}", lane.lane_rtt_us / lane.bare_rtt_us), fmt::format("{:.1f}", lane.tls_rtt_us),
-                    fmt::format("{:.1f}", caf[i].rtt_us), fmt::format("{:.2f}", lane.urgent_ms),
-                    fmt::format("{:.2f}", lane.open_urgent_ms)});
+                    fmt::format("{:.1f}", lane.shm_rtt_us), fmt::format("{:.1f}", caf[i].rtt_us),
+                    fmt::format("{:.2f}", lane.urgent_ms), fmt::format("{:.2f}", lane.open_urgent_ms)});
   }
   fmt::print(
-      "{}\nOne way with many in flight, then there and back one at a time; a large message goes over a lane as partitions of "
-      "4 MiB,\nover CAF as one string. TLS: a lane with certificates. Open: one without a window, as on one host. Urgent: a "
-      "small message there "
-      "and back while\n"
-      "such a message is sent.\n",
+      "{}\nOne way with many in flight, added up where they come (but for CAF's), then there and back one at a time; a large "
+      "message goes over\na lane as partitions of 4 MiB, over CAF as one string. TLS: a lane with certificates. Open: one "
+      "without "
+      "a window. Shm: one whose peer\nreads payloads where they lie, as processes of one user on one host do. Urgent: a small "
+      "message there and back while such a\nmessage is sent.\n",
       table(rows));
 }
 
@@ -333,6 +336,8 @@ int bench_lanes(const bench_options& options) {
                      {"tls_rtt_us", lanes[i].tls_rtt_us},
                      {"caf_rtt_us", caf[i].rtt_us},
                      {"open_gbps", lanes[i].open_gbps},
+                     {"shm_gbps", lanes[i].shm_gbps},
+                     {"shm_rtt_us", lanes[i].shm_rtt_us},
                      {"urgent_ms", lanes[i].urgent_ms},
                      {"open_urgent_ms", lanes[i].open_urgent_ms}});
   print_json({{"sizes", std::move(sizes)}});
@@ -349,8 +354,10 @@ std::string idle_flag(const bench_options& options) {
                                     {"--precision", options.precision != "fp32"}})
     if (given && !steps)
       return fmt::format("{} is for `bench step` and `bench actors`; leave it out", flag);
-  if (options.benchmark != "collectives" && (options.procs != 0 || !options.algorithm.empty()))
-    return fmt::format("{} is for `bench collectives`; leave it out", options.procs != 0 ? "--procs" : "--algorithm");
+  for (const auto& [flag, given] :
+       {std::pair{"--procs", options.procs != 0}, {"--algorithm", !options.algorithm.empty()}, {"--sockets", options.sockets}})
+    if (given && options.benchmark != "collectives")
+      return fmt::format("{} is for `bench collectives`; leave it out", flag);
   if (options.backend != "cpu" && !computes)
     return fmt::format("--backend is not for `bench {}`, which is of hosts; leave it out", options.benchmark);
   return {};

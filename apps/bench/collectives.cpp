@@ -224,22 +224,23 @@ private:
 /// One rank: performs reductions with the others over lanes.
 class rank_driver {
 public:
-  rank_driver(std::uint32_t rank, std::uint32_t ranks, const std::string& congestion, shared_memory& shared)
-      : rank_(rank), ranks_(ranks), queue_(kernels::open_backend({.device = "cpu", .threads = 1})),
+  rank_driver(std::uint32_t rank, const collective_bench_options& how, shared_memory& shared)
+      : rank_(rank), ranks_(how.procs), queue_(kernels::open_backend({.device = "cpu", .threads = 1})),
         inbox_(std::make_shared<rank_inbox>()) {
     plan_.epoch = {1};
-    for (std::uint32_t each = 0; each < ranks; ++each)
+    for (std::uint32_t each = 0; each < ranks_; ++each)
       plan_.workers.push_back({{each}, {}});
     lane_options options;
     options.self = node_id{rank};
-    options.congestion = congestion;
+    options.congestion = how.congestion;
+    options.shared_memory = how.shared_memory;
     options.allocate = [queue = queue_](std::size_t bytes) { return queue->allocate_host(bytes); };
     hub_ = lane_hub::open(options, inbox_);
     shared.port(rank) = hub_->port();
     shared.meet();
-    for (std::uint32_t peer = rank + 1; peer < ranks; ++peer)
+    for (std::uint32_t peer = rank + 1; peer < ranks_; ++peer)
       hub_->connect(node_id{peer}, "127.0.0.1", shared.port(peer), std::chrono::seconds(10));
-    inbox_->wait_for_lanes(ranks - 1);
+    inbox_->wait_for_lanes(ranks_ - 1);
   }
 
   /// From now on sums are of so many floats.
@@ -346,7 +347,7 @@ float element(std::uint32_t rank, std::size_t call, std::size_t i) {
 
 /// What rank `rank` does, from beginning to end.
 void perform_calls(std::uint32_t rank, const collective_bench_options& options, const bare_mesh& bare, shared_memory& shared) {
-  rank_driver driver(rank, options.procs, options.congestion, shared);
+  rank_driver driver(rank, options, shared);
   const std::vector<call> calls = calls_of(options);
   const std::size_t most = std::ranges::max(options.sizes);
   const auto each_of = [&](std::size_t bytes) { return (bytes + options.procs - 1) / options.procs; };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sums among processes over lanes beside bare sockets that move as many bytes, on loopback.
+// Sums among processes over lanes beside bare sockets that move as many bytes, on one host.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +33,10 @@ struct collective_bench_options {
   std::vector<protocols::collective::algorithm> algorithms{
       protocols::collective::algorithm::direct, protocols::collective::algorithm::ring, protocols::collective::algorithm::halving,
       protocols::collective::algorithm::tree};
-  std::vector<std::size_t> sizes{4U << 10U, 64U << 10U, 1U << 20U, 16U << 20U, 64U << 20U}; ///< multiples of 64
+  std::vector<std::size_t> sizes{4U << 10U, 64U << 10U, 1U << 20U, 4U << 20U, 16U << 20U, 64U << 20U}; ///< multiples of 64
   std::size_t bytes_per_trial = 256U << 20U; ///< about; 5 calls at least, 200 at most
   std::string congestion = "cubic";          ///< the same on both sides of the comparison
+  bool shared_memory = true;                 ///< lane_options
 };
 
 /// Forks the processes, so call it before the first thread starts; each performs a `collective::reduction` over a lane_hub of its

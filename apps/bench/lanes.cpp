@@ -29,7 +29,8 @@ namespace wire = protocols::wire;
 constexpr std::size_t partition_bytes = 4U << 20U;
 
 /// The transport of a trial.
-enum class way : std::uint8_t { bare, lane, tls, open };
+enum class way : std::uint8_t { bare, lane, tls, open, shared };
+constexpr std::array ways{way::bare, way::lane, way::tls, way::open, way::shared};
 
 /// What both processes do next: `messages` of `bytes` bytes each, one way or there and back.
 struct trial {
@@ -37,6 +38,19 @@ struct trial {
   bool echo = false, urgent = false; ///< `urgent`: one that is asked for once the first part has come
   way over = way::bare;
   std::size_t parts() const { return std::max<std::size_t>(1, bytes / partition_bytes); }
+};
+
+/// What a receiver does with what comes: adds it to a sum.
+class adder {
+public:
+  void add(std::span<const float> values) {
+    float* const sum = sum_.as<float>();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      sum[i] += values[i];
+  }
+
+private:
+  const kernels::buffer sum_ = touched(partition_bytes);
 };
 
 // -- lanes
@@ -87,6 +101,8 @@ public:
       return hear(static_cast<word>(small->message.id.clock.value));
     if (trial_.urgent && bytes_come_ == 0)
       say(word::go);
+    if (!trial_.echo && !trial_.urgent)
+      sum_.add(payload.span<const float>());
     bytes_come_ += payload.bytes(); // a lane may cut a part
     const bool message_complete = bytes_come_ % trial_.bytes == 0;
     const bool all = bytes_come_ == trial_.bytes * trial_.messages;
@@ -134,6 +150,7 @@ private:
   }
 
   const kernels::buffer memory_;
+  adder sum_;
   trial trial_;
   // Used on the hub's thread, except by `begin`, when nothing is under way.
   std::size_t bytes_come_ = 0;
@@ -154,28 +171,30 @@ std::shared_ptr<lane_end> open_end(std::uint32_t id, const kernels::buffer& memo
   options.congestion = of.congestion;
   if (over == way::tls)
     options.security = of.files;
-  options.narrows_loopback = over != way::open;
+  options.narrows_loopback = over == way::lane || over == way::tls;
+  options.shared_memory = over == way::shared;
   end->hub = lane_hub::open(options, end);
   return end;
 }
 
-/// One process's ends of the plain lane, of one without a window and, with certificates, of one that speaks TLS.
+/// One process's ends of the plain lane, of those without a window and, with certificates, of one that speaks TLS.
 class lane_ends {
 public:
   lane_ends(std::uint32_t id, const kernels::buffer& memory, const lane_bench_options& of)
       : ends_{{open_end(id, memory, of, way::lane), of.files.enabled() ? open_end(id, memory, of, way::tls) : nullptr,
-               open_end(id, memory, of, way::open)}} {}
+               open_end(id, memory, of, way::open), open_end(id, memory, of, way::shared)}} {}
 
   lane_end& end_for(const trial& next) const {
     return *ends_[next.over == way::bare ? 0 : static_cast<std::size_t>(next.over) - 1];
   }
   /// 0 for a missing lane.
-  std::array<std::uint16_t, 3> ports() const {
-    std::array<std::uint16_t, 3> out{};
+  using port_list = std::array<std::uint16_t, ways.size() - 1>;
+  port_list ports() const {
+    port_list out{};
     std::ranges::transform(ends_, out.begin(), [](const auto& end) { return end ? end->hub->port() : std::uint16_t{0}; });
     return out;
   }
-  void connect(const std::array<std::uint16_t, 3>& ports) const {
+  void connect(const port_list& ports) const {
     for (std::size_t i = 0; i < ports.size(); ++i)
       if (const auto& end = ends_[i]) {
         end->hub->connect(node_id{1}, "127.0.0.1", ports[i], std::chrono::seconds(10));
@@ -189,7 +208,7 @@ public:
   }
 
 private:
-  const std::array<std::shared_ptr<lane_end>, 3> ends_; ///< by way, but for the bare socket
+  const std::array<std::shared_ptr<lane_end>, ways.size() - 1> ends_; ///< by way, but for the bare socket
 };
 
 // -- the two processes
@@ -199,6 +218,7 @@ private:
                          const lane_bench_options& options) try {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const auto memory = touched(most);
+  adder sum;
   const lane_ends lanes(1, memory, options);
   const auto ports = lanes.ports();
   control.write(ports.data(), sizeof ports);
@@ -206,7 +226,13 @@ private:
     lanes.end_for(next).begin(next);
     control.write("r", 1);
     for (std::size_t i = 0; next.over == way::bare && i < next.messages; ++i) {
-      bare.read(memory.data(), next.bytes);
+      const std::size_t bytes = next.bytes / next.parts();
+      for (std::size_t p = 0; p < next.parts(); ++p) {
+        const auto part = memory.slice(p * bytes, bytes);
+        bare.read(part.data(), bytes);
+        if (!next.echo)
+          sum.add(part.span<const float>());
+      }
       if (next.echo)
         bare.write(memory.data(), next.bytes);
     }
@@ -264,15 +290,15 @@ std::vector<lane_row> bench_lanes(const lane_bench_options& options) {
     const bare_socket control(control_ends[0]), bare(bare_ends[0]);
     const auto memory = touched(most);
     const lane_ends lanes(0, memory, options);
-    std::array<std::uint16_t, 3> ports{};
+    lane_ends::port_list ports{};
     control.read(ports.data(), sizeof ports);
     lanes.connect(ports);
     for (const std::size_t bytes : options.sizes) {
       // A small message costs microseconds whatever its size.
       const std::size_t messages = std::clamp<std::size_t>(options.bytes_per_trial / bytes, 3, 20'000);
-      std::array<std::vector<double>, 4> gbps, rtt_us, urgent_ms; // by way
+      std::array<std::vector<double>, ways.size()> gbps, rtt_us, urgent_ms; // by way
       for (int i = 0; i <= options.repeats; ++i)
-        for (const way over : {way::bare, way::lane, way::tls, way::open}) {
+        for (const way over : ways) {
           if (over == way::tls && !options.files.enabled())
             continue;
           const auto at = static_cast<std::size_t>(over);
@@ -299,6 +325,8 @@ std::vector<lane_row> bench_lanes(const lane_bench_options& options) {
                       .tls_gbps = of(gbps, way::tls),
                       .tls_rtt_us = of(rtt_us, way::tls),
                       .open_gbps = of(gbps, way::open),
+                      .shm_gbps = of(gbps, way::shared),
+                      .shm_rtt_us = of(rtt_us, way::shared),
                       .urgent_ms = of(urgent_ms, way::lane),
                       .open_urgent_ms = of(urgent_ms, way::open)});
     }

@@ -10,13 +10,14 @@
 
 namespace troupe::actors::net {
 
-/// Medians, in gigabytes (1e9) of payload per second and microseconds.
+/// Medians, in gigabytes (1e9) of payload per second, each added up once where it comes, and microseconds.
 struct lane_row {
   std::size_t bytes = 0;                    ///< one message; above 4 MiB it goes as partitions of 4 MiB
   double lane_gbps = 0, bare_gbps = 0;      ///< one way, as fast as it goes
   double lane_rtt_us = 0, bare_rtt_us = 0;  ///< there and back, one message at a time
   double tls_gbps = 0, tls_rtt_us = 0;      ///< a lane with certificates; 0: none were given
-  double open_gbps = 0;                     ///< a lane without a window, as those of one host are
+  double open_gbps = 0;                     ///< a lane without a window
+  double shm_gbps = 0, shm_rtt_us = 0;      ///< one whose peer reads payloads where they lie, as on one host
   double urgent_ms = 0, open_urgent_ms = 0; ///< an urgent message there and back, while one of these is sent
 };
 

@@ -27,8 +27,9 @@ TEST_F(LaneBench, EverySizeHasAllFigures) {
   ASSERT_EQ(rows.size(), sizes.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     EXPECT_EQ(rows[i].bytes, sizes[i]);
-    for (const double figure : {rows[i].lane_gbps, rows[i].bare_gbps, rows[i].tls_gbps, rows[i].open_gbps, rows[i].lane_rtt_us,
-                                rows[i].bare_rtt_us, rows[i].tls_rtt_us, rows[i].urgent_ms, rows[i].open_urgent_ms})
+    for (const double figure :
+         {rows[i].lane_gbps, rows[i].bare_gbps, rows[i].tls_gbps, rows[i].open_gbps, rows[i].shm_gbps, rows[i].shm_rtt_us,
+          rows[i].lane_rtt_us, rows[i].bare_rtt_us, rows[i].tls_rtt_us, rows[i].urgent_ms, rows[i].open_urgent_ms})
       EXPECT_GT(figure, 0);
   }
 }

@@ -153,6 +153,7 @@ class Usage(Case):
                           ["bench", "codecs", "--algorithm", "ring"], ["bench", "collectives", "--backend", "cuda:0"]):
             message = self.refused(*arguments)
             self.assertIn(arguments[-2], message)
+        self.assertIn("--sockets is for `bench collectives`", self.refused("bench", "lanes", "--sockets"))
 
     def test_a_key_as_a_flag_is_named_with_its_set(self):
         for arguments, hint in ((["--workers", "4"], "--set cluster.workers=4"), (["--worker", "4"], "--set cluster.workers=4"),

@@ -2,6 +2,7 @@
 """Bytes, virtual time and sums over lanes, each beside what it is compared with. run.sh starts it."""
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -13,7 +14,7 @@ TIMES = 5  # of which the median counts, where real time is measured
 
 class Session:
     def __init__(self, options):
-        self.root, self.data = pathlib.Path(options.root), options.data
+        self.root, self.data, self.peers = pathlib.Path(options.root), options.data, options.peers
         self.troupe_at = options.bin or self.root / "build" / "release" / "troupe"
         self.rows = []
 
@@ -176,13 +177,62 @@ def groups(s):
     s.claim("the same: bytes between processes", f"1 / {fewer:.2f}", "1 / 4", abs(fewer - 4) <= 0.04)
 
 
+def lanes(s):
+    """Payloads that a peer on this host copies from where they lie, by bare sockets."""
+    for row in s.troupe("bench", "lanes")["sizes"]:
+        if row["bytes"] in (1 << 20, 4 << 20):
+            size = f"{row['bytes'] >> 20} MB between two processes"
+            found = row["shm_gbps"] / row["bare_gbps"]
+            s.claim(f"{size}, lent: bytes/s by bare sockets'", f"{found:.2f}", ">= 2.5", found >= 2.5)
+            found = row["shm_rtt_us"] / row["bare_rtt_us"]
+            s.claim(f"{size}, lent: time there and back by bare sockets'", f"{found:.2f}", "<= 1", found <= 1)
+
+
+def sums(s):
+    """Sums among two processes, beside OpenMPI's and Gloo's where there are any."""
+    if not s.peers:
+        return
+    peers = pathlib.Path(s.peers)
+
+    def said(*command):
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+        return json.loads(done.stdout.rstrip("\n").split("\n")[-1])
+
+    def mpi(*transport):
+        rows = said("mpirun", "--oversubscribe", "-n", "2", *transport, "/usr/bin/python3", str(peers / "mpi_allreduce.py"))["rows"]
+        return {row["bytes"]: row["us"] for row in rows}
+
+    def ours(*more):
+        return {row["bytes"]: row["us"] for row in s.troupe("bench", "collectives", "--algorithm", "direct", *more)["rows"]}
+
+    ways = {"lent": lambda: ours(), "sockets": lambda: ours("--sockets"), "vader": lambda: mpi("--mca", "btl", "vader,self"),
+            "tcp": lambda: mpi("--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"),
+            "gloo": lambda: {int(size): row["us"] for size, row in said("/usr/bin/python3", str(peers / "gloo_allreduce.py"), "--procs", "2").items()
+                             if size.isdigit()}}
+    found = {name: [] for name in ways}
+    for _ in range(TIMES):
+        for name, measure in ways.items():
+            found[name].append(measure())
+
+    def claim(size, mine, theirs, most):
+        ratio = statistics.median(a[size] / min(b[size] for b in other) for a, *other in zip(found[mine], *(found[each] for each in theirs)))
+        s.claim(f"sum of {size >> 10} KB, {mine}: time by that of {' or '.join(theirs)}", f"{ratio:.2f}", f"<= {most}", ratio <= most)
+
+    claim(4 << 10, "sockets", ["gloo"], 0.6)
+    for size in 1 << 20, 4 << 20, 16 << 20, 64 << 20:
+        claim(size, "sockets", ["tcp", "gloo"], 1.1)
+    for size, most in (4 << 20, 1), (16 << 20, 1), (64 << 20, 0.7):
+        claim(size, "lent", ["vader"], most)
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--root", required=True, help=argparse.SUPPRESS)
     arguments.add_argument("--bin", help="troupe; default: the release build's")
     arguments.add_argument("--data", help="a folder with MNIST's four files; without it only what needs none is tried")
+    arguments.add_argument("--peers", help="a folder with mpi_allreduce.py and gloo_allreduce.py; without it nothing is beside them")
     s = Session(arguments.parse_args())
-    for part in hosts, codecs, factors, real_time, groups, *((few_elements, slow_wire, fragments, managed_ssp, scaling) if s.data else ()):
+    for part in hosts, codecs, factors, lanes, sums, real_time, groups, *((few_elements, slow_wire, fragments, managed_ssp, scaling) if s.data else ()):
         part(s)
     print("\n| claim | figure | wanted | |\n| --- | --- | --- | --- |")
     for row in s.rows:
