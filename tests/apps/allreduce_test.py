@@ -193,7 +193,7 @@ class Fragments(AllreduceTest):
                 self.assertNotIn(late["weights_digest"], digests)
 
     def test_what_is_summed_meanwhile_is_hidden(self):
-        link = "--set", "inject.step_ms=10", "--set", "inject.link.latency_ms=8"
+        link = "--set", "inject.step_ms=20", "--set", "inject.link.latency_ms=5"
         late = self.run_job("--nodes", "3", *self.LATE, *link)
         plain = self.run_job("--nodes", "3", *self.LATE, "--set", "protocol.overlap_steps=0", *link)
         self.assertGreater(late["overlap"], 0.5)
