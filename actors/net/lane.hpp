@@ -64,8 +64,8 @@ struct lane_options {
   std::size_t window_bytes = 128U << 10U;
   bool narrows_loopback =
       false; ///< that holds for peers on this host, too, whom nothing is slow for: for tests and the benchmark
-  /// Between processes of one user on one host, who receives a payload copies it from where it lies in the sender's memory. So a
-  /// process may read that of each other, where the system lets it. false: payloads go through the socket.
+  /// Between processes of one user on one host, who receives a payload copies it from where it lies in the sender's memory, where
+  /// the system lets a process read another's. false: payloads go through the socket.
   bool shared_memory = true;
   std::string congestion = ""; ///< TCP congestion control ("cubic", "bbr"); empty: the system's default
   std::chrono::milliseconds handshake_timeout{5000};
