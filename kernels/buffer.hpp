@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
 
 namespace troupe::kernels {
 
@@ -22,6 +23,18 @@ public:
   /// Wraps memory that `owner` keeps alive. `data` must be aligned to `alignment`.
   buffer(std::shared_ptr<void> owner, void* data, std::size_t bytes)
       : owner_(std::move(owner)), data_(static_cast<std::byte*>(data)), bytes_(bytes) {}
+
+  buffer(const buffer&) = default;
+  buffer& operator=(const buffer&) = default;
+  ~buffer() = default;
+  /// A handle that was moved from holds nothing.
+  buffer(buffer&& other) noexcept { *this = std::move(other); }
+  buffer& operator=(buffer&& other) noexcept {
+    owner_ = std::move(other.owner_);
+    data_ = std::exchange(other.data_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+    return *this;
+  }
 
   /// Address in the memory of the device that allocated it; host code may touch it only for host buffers and for
   /// buffers of a CPU backend.

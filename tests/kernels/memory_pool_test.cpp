@@ -114,6 +114,20 @@ TEST(MemoryPool, AnImpossibleRequestSaysSo) {
   EXPECT_EQ(pool->used_bytes(), 0U);
 }
 
+TEST(Buffer, HoldsNothingOnceItWasMovedFrom) {
+  const auto block = std::make_shared<int>();
+  buffer from{block, block.get(), sizeof(int)};
+  buffer to = std::move(from);
+  EXPECT_FALSE(from); // NOLINT(bugprone-use-after-move): that is the question
+  EXPECT_TRUE(from.empty());
+  EXPECT_EQ(to.data(), reinterpret_cast<std::byte*>(block.get()));
+  buffer other{block, block.get(), 1};
+  other = std::move(to);
+  EXPECT_FALSE(to); // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(other.bytes(), sizeof(int));
+  EXPECT_EQ(block.use_count(), 2);
+}
+
 } // namespace
 
 } // namespace troupe::kernels
