@@ -33,10 +33,11 @@ public:
 
   flat_range whole() const { return whole_; }
 
-  /// Memory for a partition, or an empty buffer when it does not fit. At most `max_open` tensors are open at a time.
+  /// Memory for a partition, or an empty buffer when it does not fit, or is there. At most `max_open` tensors are open at a time.
   kernels::buffer place(const Key& key, flat_range where) {
     std::lock_guard guard{mutex_};
-    if (!inside(where) || (!open_.contains(key) && open_.size() >= max_open))
+    const auto found = open_.find(key);
+    if (!inside(where) || (found == open_.end() ? open_.size() >= max_open : found->second.overlaps(where)))
       return {};
     auto& entry = open_[key];
     if (!entry.flat)
@@ -44,28 +45,30 @@ public:
     return entry.flat.slice(floats_to_bytes(where.begin - whole_.begin), floats_to_bytes(where.size()));
   }
 
-  /// Adds a partition; false if it was refused. If other partitions of the tensor were placed already, it is copied beside them
-  /// now, while the rest is still coming.
+  /// Adds a partition; false if it was refused. Once a partition of the tensor was placed, the others are copied beside it, while
+  /// the rest is still coming.
   bool add(const Key& key, flat_range where, kernels::buffer payload) {
     if (!inside(where) || payload.bytes() != floats_to_bytes(where.size()))
       return false;
-    kernels::buffer place;
+    entry* to = nullptr;
+    kernels::buffer flat;
     {
       std::lock_guard guard{mutex_};
       auto found = open_.find(key);
       if (found == open_.end() ? open_.size() >= max_open : found->second.overlaps(where))
         return false;
-      if (found != open_.end() && found->second.flat && !payload.shares_block_with(found->second.flat))
-        place = found->second.flat.slice(floats_to_bytes(where.begin - whole_.begin), payload.bytes());
+      to = &open_[key];
+      to->parts.emplace(where.begin, part{where, std::move(payload)});
+      to->covered += where.size();
+      flat = to->flat;
     }
-    if (place) {
-      copy_(place, payload);
-      payload = std::move(place);
-    }
-    std::lock_guard guard{mutex_};
-    auto& entry = open_[key];
-    entry.parts.emplace(where.begin, part{where, std::move(payload)});
-    entry.covered += where.size();
+    if (flat) // the lane's thread looks at no part's data
+      for (auto& [begin, each] : to->parts)
+        if (!each.data.shares_block_with(flat)) {
+          auto place = flat.slice(floats_to_bytes(begin - whole_.begin), each.data.bytes());
+          copy_(place, each.data);
+          each.data = std::move(place);
+        }
     return true;
   }
 
@@ -74,6 +77,27 @@ public:
     std::lock_guard guard{mutex_};
     auto found = open_.find(key);
     return found == open_.end() ? 0 : found->second.parts.size();
+  }
+
+  /// What of an incomplete tensor lies where it will be: the memory of all of it, and these ranges, which do not touch.
+  struct incomplete {
+    kernels::buffer flat{}; ///< none: no part was placed
+    std::vector<flat_range> there{};
+  };
+  incomplete so_far(const Key& key) const {
+    std::lock_guard guard{mutex_};
+    incomplete out;
+    if (const auto found = open_.find(key); found != open_.end() && found->second.flat) {
+      out.flat = found->second.flat;
+      for (const auto& [begin, part] : found->second.parts)
+        if (!part.data.shares_block_with(out.flat))
+          continue;
+        else if (!out.there.empty() && out.there.back().end == begin)
+          out.there.back().end = part.where.end;
+        else
+          out.there.push_back(part.where);
+    }
+    return out;
   }
 
   /// The whole tensor once it is complete; its entry is gone.

@@ -140,6 +140,35 @@ TEST_F(Assembler, PlacedAndLocalPartsOfOneTensorMixInAnyOrder) {
   }
 }
 
+TEST_F(Assembler, TellsWhatLiesInPlaceSoFar) {
+  EXPECT_FALSE(parts.so_far(1).flat);
+  EXPECT_TRUE(parts.add(1, third, part(third)));
+  EXPECT_FALSE(parts.so_far(1).flat) << "nothing was placed";
+  auto here = parts.place(1, first);
+  EXPECT_TRUE(parts.so_far(1).there.empty()) << "it is still being read, and the other lies elsewhere";
+  std::ranges::copy(part(first).span<float>(), here.as<float>());
+  EXPECT_TRUE(parts.add(1, first, here));
+  auto [flat, there] = parts.so_far(1);
+  EXPECT_EQ(there, (std::vector<flat_range>{first, third}));
+  EXPECT_EQ(flat.as<float>()[0], 32);
+  EXPECT_EQ(flat.as<float>()[third.end - whole.begin - 1], 95);
+  EXPECT_TRUE(parts.add(1, {48, 64}, part({48, 64})));
+  EXPECT_EQ(parts.so_far(1).there, (std::vector<flat_range>{{32, 64}, third}));
+  EXPECT_FALSE(parts.so_far(2).flat);
+  EXPECT_TRUE(parts.add(1, {64, 80}, part({64, 80})));
+  EXPECT_EQ(parts.take(1)->data(), flat.data());
+}
+
+TEST_F(Assembler, WhatIsThereIsNotPlacedAgain) {
+  auto here = parts.place(1, first);
+  std::ranges::copy(part(first).span<float>(), here.as<float>());
+  EXPECT_EQ(parts.place(1, first).data(), here.data()) << "its lane was lost, and another one brings it";
+  EXPECT_TRUE(parts.add(1, first, here));
+  for (flat_range overlapping : {first, flat_range{32, 40}, flat_range{40, 56}, whole})
+    EXPECT_FALSE(parts.place(1, overlapping));
+  EXPECT_TRUE(parts.place(1, second));
+}
+
 TEST_F(Assembler, WhatDoesNotFitIsRefused) {
   EXPECT_FALSE(parts.place(1, {0, 48})) << "begins before the tensor";
   EXPECT_FALSE(parts.place(1, {80, 128})) << "ends behind it";
