@@ -38,7 +38,7 @@ struct compute_spec {
 struct exchange_spec {
   std::int64_t partition_kib = 1024; ///< the unit of sending
   std::string order = "layers";      ///< which goes first of what waits in a lane: "layers" | "ready": what came first
-  bool overlap = true;               ///< what backward has finished leaves while it goes on
+  bool overlap = true;               ///< gradients leave during backward; forward begins with the first parameters
   std::int64_t partition_bytes() const { return partition_kib << 10; }
 };
 

@@ -95,6 +95,8 @@ public:
     enqueue(args, true);
   }
 
+  void enqueue_ahead(const step_args&, std::span<const flat_range>) override {} // a model may need all of them
+
   void enqueue_evaluation(const step_args& args) override {
     auto without = args;
     without.gradients = nullptr;

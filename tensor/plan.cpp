@@ -44,6 +44,22 @@ struct program {
   std::vector<int> order{};       ///< in which gradients complete; the untouched first
 };
 
+/// What of a step's arguments its forward depends on.
+struct forward_args {
+  const float* parameters;
+  const float* gradients; ///< of statistics
+  const void *x, *labels;
+  std::int64_t rows;
+  std::optional<std::int64_t> counted, mean_over;
+  double share;
+  bool accumulate, staged;
+  kernels::random_key key;
+  explicit forward_args(const step_args& of)
+      : parameters(of.parameters), gradients(of.gradients), x(of.x), labels(of.labels), rows(of.rows), counted(of.counted),
+        mean_over(of.mean_over), share(of.share), accumulate(of.accumulate), staged(of.staged), key(of.key) {}
+  friend bool operator==(const forward_args&, const forward_args&) = default;
+};
+
 /// A program as a backend recorded it, for one set of addresses and rows.
 struct recording {
   const program* source = nullptr;
@@ -234,6 +250,18 @@ public:
     enqueue(args.accumulate ? accumulating_ : training_, args);
   }
 
+  void enqueue_ahead(const step_args& args, std::span<const flat_range> there) override {
+    if (!opts_.training || !queue_.on_host() || opts_.capture || args.accumulate)
+      return;
+    const forward_args wanted{args};
+    if (ahead_ != wanted) {
+      ahead_ = wanted;
+      begin_piece(training_, args, 0);
+    }
+    reports_ = false;
+    run(training_, &there);
+  }
+
   void enqueue_evaluation(const step_args& args) override { enqueue(evaluation_, args); }
 
 private:
@@ -309,10 +337,22 @@ private:
     });
   }
 
-  /// Sets or copies what changes with every piece; the rest is the same work on the same addresses.
   void enqueue_piece(const program& p, const step_args& args, std::int64_t begin) {
+    if (std::exchange(ahead_, std::nullopt) != forward_args{args} || &p != &training_)
+      begin_piece(p, args, begin);
+    reports_ = args.gradient_ready && begin + bound_.rows == args.rows;
+    if (opts_.capture)
+      queue_.replay(recorded(p));
+    else
+      run(p);
+    queue_.copy_to_host(report_host_.data() + bytes_of(begin / piece_rows_ * report_.elements()), report_device_.data(),
+                        bytes_of(report_.elements()));
+  }
+
+  /// Sets or copies what changes with every piece; the rest is the same work on the same addresses.
+  void begin_piece(const program& p, const step_args& args, std::int64_t begin) {
     const auto rows = std::min(piece_rows_, args.rows - begin);
-    reports_ = args.gradient_ready && begin + rows == args.rows;
+    next_ = 0;
     bound_ = {.workspace = workspace_.as<float>(),
               .parameters = args.parameters,
               .gradients = args.gradients,
@@ -334,12 +374,6 @@ private:
       numbers->key.step += static_cast<std::uint64_t>(begin);
       queue_.copy_from_host(numbers_device_.data(), numbers, sizeof(step_numbers));
     }
-    if (opts_.capture)
-      queue_.replay(recorded(p));
-    else
-      run(p);
-    queue_.copy_to_host(report_host_.data() + bytes_of(begin / piece_rows_ * report_.elements()), report_device_.data(),
-                        bytes_of(report_.elements()));
   }
 
   kernels::program& recorded(const program& p) {
@@ -356,15 +390,15 @@ private:
     return *recordings_.back().recorded;
   }
 
-  void run(const program& p) {
-    unreported_ = {};
-    unreported_bytes_ = 0;
-    for (auto gap : p.gaps)
-      queue_.enqueue(kernels::fill{.y = bound_.gradients + gap.begin, .count = gap.size()});
-    for (auto slot : p.untouched)
-      complete(slot);
+  /// The instructions that have not run; with `there`, those of forward that read no other parameters.
+  void run(const program& p, const std::span<const flat_range>* there = nullptr) {
+    if (next_ == 0)
+      begin_run(p);
     const operation_sink enqueue_it = [this](const kernels::operation& op) { queue_.enqueue(op); };
-    for (const auto& i : p.instructions) {
+    for (; next_ < p.instructions.size(); ++next_) {
+      const auto& i = p.instructions[next_];
+      if (there != nullptr && (is_loss(i.source.op) || !reads_only(p, i.source, *there)))
+        return;
       each_operation(p.g, p.places, i.source, bound_, enqueue_it);
       if (args_.factors && i.is_factored(p.g))
         copy_factors(p, i);
@@ -373,6 +407,24 @@ private:
     }
     if (reports_ && unreported_.begin < unreported_.end)
       queue_.notify([this, rest = unreported_] { report(rest); });
+  }
+
+  void begin_run(const program& p) {
+    unreported_ = {};
+    unreported_bytes_ = 0;
+    for (auto gap : p.gaps)
+      queue_.enqueue(kernels::fill{.y = bound_.gradients + gap.begin, .count = gap.size()});
+    for (auto slot : p.untouched)
+      complete(slot);
+  }
+
+  static bool reads_only(const program& p, const node& n, std::span<const flat_range> there) {
+    return std::ranges::all_of(n.inputs, [&](value_id v) {
+      const auto& at = p.places.by_value[static_cast<std::size_t>(v)];
+      return at.where != region::parameters || std::ranges::any_of(there, [&](flat_range has) {
+               return has.begin <= at.offset && at.offset + p.g.at(v).dims.elements() <= has.end;
+             });
+    });
   }
 
   void copy_factors(const program& p, const instruction& i) {
@@ -446,8 +498,10 @@ private:
   step_args args_;
   const program* last_ = nullptr; ///< its last piece's
   step_outcome outcome_;
+  std::optional<forward_args> ahead_; ///< of the step that is enqueued ahead
   // of the piece that is being enqueued
   bindings bound_;
+  std::size_t next_ = 0;   ///< of its instructions, the first that is not enqueued
   bool reports_ = false;   ///< gradients, as they complete
   completions unreported_; ///< enqueued since the last report
   std::int64_t unreported_bytes_ = 0;

@@ -111,6 +111,11 @@ public:
   virtual const plan_cost& cost() const = 0;
   /// Enqueues forward, loss and backward.
   virtual void enqueue_step(const step_args& args) = 0;
+  /// Enqueues what the next step's forward begins with, up to the first instruction that reads parameters which are not `there`:
+  /// ranges of the flat array that do not touch. It may be called again when more of them are; `enqueue_step` with the same
+  /// arguments then does the rest, and with others begins anew. Callbacks and factors are those of `enqueue_step`. Of a step in
+  /// pieces it is the first one's forward. A hint: on a device it does nothing.
+  virtual void enqueue_ahead(const step_args& args, std::span<const flat_range> there) = 0;
   /// Enqueues forward and loss; `gradients` and `gradient_ready` are not used.
   virtual void enqueue_evaluation(const step_args& args) = 0;
   /// Of the last step whose `done` was called.

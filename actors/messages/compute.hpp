@@ -79,6 +79,15 @@ struct keep_request {
   protocols::collective::facts open{}; ///< likewise
 };
 
+/// The parameters of the step that is likely to be the next one are coming: its forward may begin, as far as it needs no others
+/// than are `there`. A request for another step forgets it. Only to an actor that computes on the host.
+struct ahead_request {
+  kernels::buffer parameters; ///< flat; the parts that are not there may be written meanwhile
+  std::vector<flat_range> there;
+  batch data;
+  std::uint64_t seed = 0;
+};
+
 /// Compute actor to worker, during backward: this parameter's gradient is complete.
 struct gradient_ready {
   std::uint64_t step = 0;
@@ -98,6 +107,7 @@ struct compute_result {
   double loss = 0;          ///< mean over those that are not
   bool finite = true;
   std::int64_t compute_ns = 0;
+  std::int64_t ahead_ns = 0;       ///< of these: before the step was asked for
   protocols::squared_norm squares; ///< of the gradient, where it is clipped by its own norm
 };
 
@@ -130,9 +140,9 @@ struct download_request {
 
 /// One gradient at a time; `gradient_ready` goes to the worker that asked. `compute_finished` is to itself, from the device.
 using compute_actor =
-    caf::typed_actor<caf::result<compute_result>(compute_request), caf::result<void>(step_request),
-                     caf::result<void>(mix_request), caf::result<void>(dual_request), caf::result<sum_result>(sum_request),
-                     caf::result<void>(keep_request), caf::result<void>(compute_finished)>;
+    caf::typed_actor<caf::result<compute_result>(compute_request), caf::result<void>(ahead_request),
+                     caf::result<void>(step_request), caf::result<void>(mix_request), caf::result<void>(dual_request),
+                     caf::result<sum_result>(sum_request), caf::result<void>(keep_request), caf::result<void>(compute_finished)>;
 
 /// The same as its node sees it, and its worker too if it computes on a device.
 using device_compute_actor = compute_actor::extend<caf::result<actor_report>(inspect_query), caf::result<void>(upload_request),
@@ -153,6 +163,7 @@ TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::slice))
 TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::loaded_batch))
 TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::compute_request))
 TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::compute_result))
+TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::ahead_request))
 TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::step_request))
 TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::mix_request))
 TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::dual_request))

@@ -149,7 +149,8 @@ void add_exchange(key_list& keys) {
       s, "order", (text{{"layers", "ready"}, {}}), job.exchange.order,
       "which part goes first of those that wait for a lane; layers: that of the first layer; ready: the one that came first");
   TROUPE_KEY(s, "overlap", boolean{}, job.exchange.overlap,
-             "a part of a gradient leaves while backward goes on; false: when the whole gradient is there");
+             "a part of a gradient leaves while backward goes on, and forward begins with the first parameters that come; "
+             "false: when the whole is there");
 }
 
 void add_cluster(key_list& keys) {

@@ -263,6 +263,7 @@ public:
       : replica_(std::move(r)) {}
   compute_actor::behavior_type make_behavior() {
     return {[](const compute_request&) { return compute_result{}; },
+            [](const ahead_request&) {},
             [](const step_request&) {},
             [](const mix_request&) {},
             [](const dual_request&) {},

@@ -27,6 +27,7 @@ public:
               asked_->push_back(msg.parameters);
               return compute_result{};
             },
+            [](const ahead_request&) {},
             [](const step_request&) {},
             [](const mix_request&) {},
             [](const dual_request&) {},

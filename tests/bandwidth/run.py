@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 
+from two_hosts import possible, two_hosts
+
 TIMES = 5  # of which the median counts, where real time is measured
 
 
@@ -18,9 +20,9 @@ class Session:
         self.troupe_at = options.bin or self.root / "build" / "release" / "troupe"
         self.rows = []
 
-    def troupe(self, *arguments, codes=(0,)):
-        """The object that a subcommand prints."""
-        done = subprocess.run([self.troupe_at, *arguments, "--json"], cwd=self.root, capture_output=True, text=True, check=False)
+    def troupe(self, *arguments, codes=(0,), on=()):
+        """The object that a subcommand prints. `on`: the words that run it elsewhere."""
+        done = subprocess.run([*on, self.troupe_at, *arguments, "--json"], cwd=self.root, capture_output=True, text=True, check=False)
         if done.returncode not in codes:
             raise RuntimeError(f"troupe {' '.join(arguments)}: {(done.stderr or done.stdout).strip()[-300:]}")
         return json.loads(done.stdout.rstrip("\n").split("\n")[-1])
@@ -151,11 +153,11 @@ def scaling(s):
         s.claim(f"32 workers, efficiency of {name}", f"{efficiency:.2f}", ">= 0.7", efficiency >= 0.7)
 
 
-def in_turn(s, job, *ways):
+def in_turn(s, job, *ways, on=()):
     """The newest run each way, and the median of how many samples/s the last has by the first."""
     ratios = []
     for _ in range(TIMES):
-        made = [s.troupe("run", *job, *sets(way)) for way in ways]
+        made = [s.troupe("run", *job, *sets(way), on=on) for way in ways]
         ratios.append(made[-1]["samples_per_s"] / made[0]["samples_per_s"])
     return made, statistics.median(ratios)
 
@@ -175,6 +177,19 @@ def groups(s):
     s.claim("two processes of four workers, allreduce: samples/s with a sum for each process", f"{found:.2f}", ">= 1", found >= 1)
     fewer = each["bytes_peers"] / node["bytes_peers"]
     s.claim("the same: bytes between processes", f"1 / {fewer:.2f}", "1 / 4", abs(fewer - 4) <= 0.04)
+
+
+def overlap(s):
+    """Two hosts at 1 Gbit/s: gradients that leave during backward, and a forward that begins with the first parameters, beside neither."""
+    if not possible():
+        return
+    with two_hosts(s.troupe_at, "1gbit") as (on, cluster):
+        job = ["config/overlap.toml", "--quiet", "--cluster", cluster]
+        (_, hidden), found = in_turn(s, job, "exchange.overlap=false", "exchange.overlap=true", on=on)
+        s.claim("two hosts at 1 Gbit/s: steps/s of sync with overlap by without", f"{found:.2f}", ">= 1.12", found >= 1.12)
+        s.claim("the same: communication that is hidden", f"{hidden['overlap']:.2f}", "> 0", hidden["overlap"] > 0)
+        _, found = in_turn(s, job, "exchange.order=ready", "exchange.order=layers", on=on)
+        s.claim("the same: steps/s by layers, by those in the order of readiness", f"{found:.2f}", ">= 1", found >= 1)
 
 
 def lanes(s):
@@ -232,7 +247,7 @@ def main():
     arguments.add_argument("--data", help="a folder with MNIST's four files; without it only what needs none is tried")
     arguments.add_argument("--peers", help="a folder with mpi_allreduce.py and gloo_allreduce.py; without it nothing is beside them")
     s = Session(arguments.parse_args())
-    for part in hosts, codecs, factors, lanes, sums, real_time, groups, *((few_elements, slow_wire, fragments, managed_ssp, scaling) if s.data else ()):
+    for part in hosts, codecs, factors, overlap, lanes, sums, real_time, groups, *((few_elements, slow_wire, fragments, managed_ssp, scaling) if s.data else ()):
         part(s)
     print("\n| claim | figure | wanted | |\n| --- | --- | --- | --- |")
     for row in s.rows:

@@ -45,6 +45,7 @@ compute_state::compute_state(measured_pointer<device_compute_actor> self, comput
 device_compute_actor::behavior_type compute_state::make_behavior() {
   return {
       [this](const compute_request& request) { return begin(request); },
+      [this](const ahead_request& msg) { go_ahead(msg); },
       [this](const step_request& msg) { replica_.step(msg.gradient, msg.how); },
       [this](const mix_request& msg) { replica_.mix(msg.terms, msg.where); },
       [this](const dual_request& msg) { replica_.dual_step(msg.anchor, msg.rho); },
@@ -78,6 +79,22 @@ device_compute_actor::behavior_type compute_state::make_behavior() {
   };
 }
 
+/// The worker has nothing else under way; if it asks for another step nevertheless, the plan begins that one anew.
+void compute_state::go_ahead(const ahead_request& msg) {
+  if (promise_.pending())
+    return;
+  const auto began_ns = steady_ns();
+  if (!ahead_.gradient)
+    ahead_.gradient = queue_->allocate(static_cast<std::size_t>(floats_) * sizeof(float));
+  if (ahead_.of.parameters != msg.parameters || ahead_.of.data.x != msg.data.x)
+    ahead_.spent_ns = 0;
+  ahead_.of = msg;
+  auto args = args_of(msg.parameters, msg.data, msg.seed);
+  args.gradients = ahead_.gradient.as<float>();
+  plan_->enqueue_ahead(args, msg.there);
+  ahead_.spent_ns += steady_ns() - began_ns;
+}
+
 caf::result<compute_result> compute_state::begin(const compute_request& request) {
   asker_ = caf::actor_cast<worker_actor>(self_->current_sender()); // a promise takes it along
   promise_ = self_->make_response_promise<compute_result>();
@@ -88,8 +105,11 @@ caf::result<compute_result> compute_state::begin(const compute_request& request)
     replica_.forget_momentum();
   done_ = {};
   done_.step = request.step;
+  const auto ahead = std::exchange(ahead_.of, {});
+  if (request_.parameters == ahead.parameters && request_.parts.size() == 1 && request_.parts.front().data.x == ahead.data.x)
+    done_.ahead_ns = ahead_.spent_ns;
   parts_done_ = 0;
-  started_ns_ = steady_ns();
+  started_ns_ = steady_ns() - done_.ahead_ns;
   self_->doing.again("computes");
   enqueue_part();
   watch_.begin(&*self_, *queue_);
@@ -147,30 +167,38 @@ void compute_state::notify(compute_finished msg, bool first) {
   });
 }
 
-void compute_state::enqueue_part() {
-  const auto& part = request_.parts[parts_done_];
-  bool alone = request_.parts.size() == 1 && part.weight == 1 && !request_.own;
-  const auto bytes = static_cast<std::size_t>(floats_) * sizeof(float);
-  gradient_ = inputs_ ? gradient_blocks_.take(bytes) : queue_->allocate(bytes);
-  // Callbacks may come on a device thread: they only send messages.
-  auto me = compute_actor{self_};
-  auto step = request_.step;
+/// Without where its gradient goes, and whom it tells.
+step_args compute_state::args_of(const kernels::buffer& parameters, const batch& data, std::uint64_t seed) {
   step_args args;
-  args.parameters = request_.parameters.as<const float>();
-  args.gradients = gradient_.as<float>();
-  const auto* x = &part.data.x;
-  const auto* labels = &part.data.labels;
+  args.parameters = parameters.as<const float>();
+  const auto* x = &data.x;
+  const auto* labels = &data.labels;
   if (inputs_) {
-    const auto& place = inputs_->use(part.data);
+    const auto& place = inputs_->use(data);
     x = &place.x;
     labels = &place.labels;
     args.staged = true;
   }
   args.x = x->data();
   args.labels = labels->data();
-  args.rows = part.data.rows;
-  args.counted = part.data.counted;
-  args.key = {.seed = request_.seed, .step = part.data.place};
+  args.rows = data.rows;
+  args.counted = data.counted;
+  args.key = {.seed = seed, .step = data.place};
+  return args;
+}
+
+void compute_state::enqueue_part() {
+  const auto& part = request_.parts[parts_done_];
+  bool alone = request_.parts.size() == 1 && part.weight == 1 && !request_.own;
+  const auto bytes = static_cast<std::size_t>(floats_) * sizeof(float);
+  gradient_ = inputs_           ? gradient_blocks_.take(bytes)
+              : ahead_.gradient ? std::exchange(ahead_.gradient, {})
+                                : queue_->allocate(bytes);
+  // Callbacks may come on a device thread: they only send messages.
+  auto me = compute_actor{self_};
+  auto step = request_.step;
+  auto args = args_of(request_.parameters, part.data, request_.seed);
+  args.gradients = gradient_.as<float>();
   if (foreign_)
     args.blocks = {request_.parameters, gradient_, part.data.x};
   if (alone && factor_bytes_ > 0) {

@@ -37,7 +37,8 @@ struct compute_setup {
 };
 
 /// Enqueues one step at a time, part by part, and answers when the device reports that it has run; no thread waits. During
-/// backward of a step with a single part it sends `gradient_ready` to the asker. Requests about the worker's replica are enqueued
+/// backward of a step with a single part it sends `gradient_ready` to the asker. On the host, the forward of the next step may
+/// run ahead while its parameters are still coming; no result depends on that. Requests about the worker's replica are enqueued
 /// in the order of asking. Spawn it detached on a CPU, whose queue runs work inside the call. A device failure ends the actor
 /// with the reason.
 ///
@@ -60,6 +61,8 @@ private:
   };
   static constexpr std::uint64_t no_step = 0; ///< `compute_finished` of a sum: steps count from 1
 
+  void go_ahead(const ahead_request& msg);
+  step_args args_of(const kernels::buffer& parameters, const batch& data, std::uint64_t seed);
   caf::result<compute_result> begin(const compute_request& request);
   caf::result<sum_result> sum(const sum_request& msg);
   void keep(const keep_request& msg);
@@ -86,6 +89,11 @@ private:
   std::optional<batch_buffers> inputs_; ///< of a device
   std::size_t factor_bytes_ = 0;        ///< of a step's factors, if they are wanted
   recurring_blocks gradient_blocks_;    ///< of a device
+  struct {
+    ahead_request of;
+    kernels::buffer gradient; ///< of its step
+    std::int64_t spent_ns = 0;
+  } ahead_; ///< of the step that is likely to be the next
   // the step under way; its inputs stay alive until it has run
   compute_request request_;
   worker_actor asker_;

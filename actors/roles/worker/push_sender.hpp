@@ -67,6 +67,7 @@ public:
 
   void introduce(peers_ptr peers) { peers_ = std::move(peers); }
   push_encoder* encoder() const { return setup_.encoder.get(); } ///< or null
+  bool overlaps() const { return setup_.overlaps; }              ///< exchange_spec::overlap
 
   /// A step begins under a plan without these aggregators. Its gradient may leave during backward, as this push.
   void begin(const std::set<protocols::holder_id>& gone, const std::optional<protocols::push>& stream_as);

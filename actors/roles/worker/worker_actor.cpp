@@ -7,6 +7,7 @@
 #include "protocols/duration.hpp"
 #include "protocols/wire/codec.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -20,6 +21,16 @@ slice slice_at(const worker_setup& of, std::uint64_t position, const protocols::
     return step_rows(of.assignment, {position, of.batch, static_cast<int>(like.cuts), static_cast<int>(index)}, of.data_size);
   auto whole = global_batch(position, static_cast<std::int64_t>(like.batches) * of.batch, of.data_size);
   return cut(whole, static_cast<int>(like.cuts), static_cast<int>(index));
+}
+
+/// How many slots, from the first on, these ranges cover.
+std::size_t leading_slots(const parameter_layout& layout, const std::vector<flat_range>& there) {
+  const auto is_there = [&there](const parameter_slot& slot) {
+    return std::ranges::any_of(
+        there, [&slot](flat_range has) { return has.begin <= slot.offset && slot.offset + slot.elements() <= has.end; });
+  };
+  const auto& slots = layout.slots;
+  return static_cast<std::size_t>(std::ranges::find_if_not(slots, is_there) - slots.begin());
 }
 
 } // namespace
@@ -125,8 +136,15 @@ std::optional<kernels::buffer> worker_state::join(const protocols::params& head,
   if (!setup_.decoder)
     parameters_in_.add(head.key, part.where, part.data);
   auto whole = parameters_in_.take(head.key);
-  if (whole)
+  if (whole) {
     parameters_in_.drop_if([&head](std::uint64_t other) { return other < head.key; });
+    coming_.reset();
+  } else if (!coming_ || coming_->key <= head.key) {
+    if (!coming_ || coming_->key < head.key)
+      slots_ahead_ = 0;
+    coming_ = head;
+    go_ahead();
+  }
   return whole;
 }
 
@@ -209,10 +227,8 @@ void worker_state::load() {
       chunk.data = std::exchange(next_batch_, std::nullopt)->data;
     if (chunk.data)
       continue;
-    if (asked_for_ == chunk.rows)
-      return;
-    asked_for_ = chunk.rows;
-    self_->request(setup_.loader, caf::infinite, chunk.rows).then([this](loaded_batch& loaded) { on_batch(loaded); });
+    if (asked_for_ != chunk.rows)
+      ask_for(chunk.rows);
     return;
   }
   compute();
@@ -225,10 +241,33 @@ void worker_state::prefetch() {
   if (request.parts.size() != 1 || request.cuts != plan.workers.size())
     return; // slices are given out push by push, or there are several
   auto rows = slice_at(setup_, plan.after(request.position), request, request.parts.front().index);
-  if (rows.size() == 0 || asked_for_)
-    return;
+  if (rows.size() > 0 && !asked_for_)
+    ask_for(rows);
+}
+
+void worker_state::ask_for(const slice& rows) {
   asked_for_ = rows;
   self_->request(setup_.loader, caf::infinite, rows).then([this](loaded_batch& loaded) { on_batch(loaded); });
+}
+
+/// If the next step is like the last, a gradient at the parameters that are coming, its forward begins with those that are there.
+/// The machine knows nothing of it: it hears of them, and asks for the step, once all are.
+void worker_state::go_ahead() {
+  const auto& last = step_.request;
+  if (!coming_ || !pushes_.overlaps() || setup_.device || setup_.common || step_.computing || !step_.chunks.empty() || finished_
+      || step_.update || last.parts.size() != 1)
+    return;
+  const auto rows = slice_at(setup_, coming_->position, last, last.parts.front().index);
+  if (rows.size() == 0 || rows.size() > setup_.batch)
+    return;
+  if (!next_batch_ || next_batch_->where != rows) {
+    if (!asked_for_)
+      ask_for(rows);
+    return;
+  }
+  auto [parameters, there] = parameters_in_.so_far(coming_->key);
+  if (const auto slots = leading_slots(setup_.net->layout(), there); slots > std::exchange(slots_ahead_, slots))
+    self_->send(setup_.compute, ahead_request{std::move(parameters), std::move(there), next_batch_->data, setup_.seed});
 }
 
 void worker_state::on_batch(loaded_batch& loaded) {
@@ -239,6 +278,7 @@ void worker_state::on_batch(loaded_batch& loaded) {
   next_batch_ = std::move(loaded);
   if (!step_.computing && !step_.chunks.empty())
     load();
+  go_ahead();
 }
 
 void worker_state::compute() {
@@ -273,6 +313,7 @@ void worker_state::compute_failed(const caf::error& e) {
 
 void worker_state::on_computed(compute_result& result) {
   step_.computing = false;
+  exchange_.computed_ahead(result.ahead_ns, *setup_.meter);
   if (step_.update) {
     step_.gradient = std::exchange(result.gradients, {});
     step_.update->squares = result.squares;

@@ -76,8 +76,9 @@ struct step_state {
   copied_factors factors;           ///< of the gradient that is pushed, if it has any
 };
 
-/// Parameters are double-buffered: the next ones are read from the lane while a step still uses the last. On a device, they are
-/// uploaded partition by partition as they come, and the next batch while a step computes.
+/// Parameters are double-buffered: the next ones are read from the lane while a step still uses the last. On the host, the next
+/// step's forward begins as soon as the first of them are there. On a device, they are uploaded partition by partition as they
+/// come, and the next batch while a step computes.
 ///
 /// If step times are emulated, a step's result is kept back until its time has passed, in training time; waiting for data is part
 /// of it. While the job is held, no result reaches the machine or the replica: an evaluation then sees the parameters before the
@@ -145,6 +146,8 @@ private:
   void on_batch(loaded_batch& loaded);
   void load();
   void prefetch();
+  void ask_for(const slice& rows);
+  void go_ahead();
   void compute();
   void on_gradient(const gradient_ready& msg);
   void on_computed(compute_result& result);
@@ -166,7 +169,9 @@ private:
   chunk_inbox chunks_in_;
   std::uint64_t refused_ = 0; ///< messages of peers
   protocols::worker_binding<worker_state> bound_;
-  kernels::buffer anchor_; ///< adopted last; none once they are pushed
+  kernels::buffer anchor_;                  ///< adopted last; none once they are pushed
+  std::optional<protocols::params> coming_; ///< newer ones, of which a part is there
+  std::size_t slots_ahead_ = 0;             ///< so many of these, the first, the compute actor knows to be there
   step_state step_;
   std::optional<protocols::computed> finished_; ///< waits for its emulated time, or for the end of a hold
   std::optional<tensor> gradient_;              ///< its gradient, if that is pushed as it is

@@ -13,8 +13,8 @@
 namespace troupe::actors {
 
 /// Of a process's workers: real and emulated compute time, and how long they exchanged. An exchange lasts from the first
-/// partition of a push that leaves a worker to the parameters that it computes with next, in training time; what of it is hidden,
-/// the worker still computed.
+/// partition of a push that leaves a worker to the last of the parameters that it computes with next, in training time; what of
+/// it is hidden, the worker still computed, or did already.
 struct worker_meter {
   std::atomic<std::int64_t> computed_ns{0}, emulated_ns{0};
   std::atomic<std::int64_t> exchanged_ns{0}, hidden_ns{0};
@@ -30,13 +30,19 @@ public:
     const auto began = std::exchange(began_, std::nullopt);
     if (!began)
       return;
+    const auto hidden = std::max(protocols::nanoseconds{0}, step_ended_ - *began);
     meter.exchanged_ns += now - *began;
-    meter.hidden_ns += std::max(protocols::nanoseconds{0}, step_ended_ - *began);
+    meter.hidden_ns += hidden;
+    open_ = now - *began - hidden;
+  }
+  /// So much of the step after the exchange was computed before its end.
+  void computed_ahead(protocols::nanoseconds took, worker_meter& meter) {
+    meter.hidden_ns += std::min(took, std::exchange(open_, 0));
   }
 
 private:
-  std::optional<protocols::nanoseconds> began_; ///< while one is under way
-  protocols::nanoseconds step_ended_ = 0;
+  std::optional<protocols::nanoseconds> began_;      ///< while one is under way
+  protocols::nanoseconds step_ended_ = 0, open_ = 0; ///< of the last one: not hidden
 };
 
 } // namespace troupe::actors
