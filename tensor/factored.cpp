@@ -30,8 +30,7 @@ std::int64_t factor_floats(const factored_slots& slots, std::int64_t rows) {
 }
 
 const factored_slot* slot_of(const factored_slots& slots, flat_range part) {
-  const auto found = std::ranges::find_if(
-      slots, [part](const factored_slot& each) { return each.where.begin <= part.begin && part.end <= each.where.end; });
+  const auto found = std::ranges::find_if(slots, [part](const factored_slot& each) { return each.where.contains(part); });
   return found == slots.end() ? nullptr : &*found;
 }
 

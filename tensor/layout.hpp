@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -66,8 +67,14 @@ struct parameter_layout {
 struct flat_range {
   std::int64_t begin = 0, end = 0;
   std::int64_t size() const { return end - begin; }
+  bool contains(flat_range part) const { return begin <= part.begin && part.end <= end; }
   friend auto operator<=>(const flat_range&, const flat_range&) = default;
 };
+
+/// Whether one of these contains it.
+inline bool covers(std::span<const flat_range> ranges, flat_range part) {
+  return std::ranges::any_of(ranges, [part](flat_range each) { return each.contains(part); });
+}
 
 /// Elements of the flat array that are stepped alike; what lies between two slots goes with the first.
 struct update_range {

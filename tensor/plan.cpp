@@ -52,11 +52,11 @@ struct forward_args {
   std::int64_t rows;
   std::optional<std::int64_t> counted, mean_over;
   double share;
-  bool accumulate, staged;
+  bool staged;
   kernels::random_key key;
   explicit forward_args(const step_args& of)
       : parameters(of.parameters), gradients(of.gradients), x(of.x), labels(of.labels), rows(of.rows), counted(of.counted),
-        mean_over(of.mean_over), share(of.share), accumulate(of.accumulate), staged(of.staged), key(of.key) {}
+        mean_over(of.mean_over), share(of.share), staged(of.staged), key(of.key) {}
   friend bool operator==(const forward_args&, const forward_args&) = default;
 };
 
@@ -421,9 +421,7 @@ private:
   static bool reads_only(const program& p, const node& n, std::span<const flat_range> there) {
     return std::ranges::all_of(n.inputs, [&](value_id v) {
       const auto& at = p.places.by_value[static_cast<std::size_t>(v)];
-      return at.where != region::parameters || std::ranges::any_of(there, [&](flat_range has) {
-               return has.begin <= at.offset && at.offset + p.g.at(v).dims.elements() <= has.end;
-             });
+      return at.where != region::parameters || covers(there, {at.offset, at.offset + p.g.at(v).dims.elements()});
     });
   }
 

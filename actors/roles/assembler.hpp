@@ -145,9 +145,7 @@ private:
   }
   static std::size_t floats_to_bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
 
-  bool inside(flat_range where) const {
-    return where.begin < where.end && whole_.begin <= where.begin && where.end <= whole_.end;
-  }
+  bool inside(flat_range where) const { return where.begin < where.end && whole_.contains(where); }
 
   kernels::buffer join(entry ready) const {
     const auto& first = ready.parts.begin()->second.data;

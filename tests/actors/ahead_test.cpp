@@ -93,12 +93,23 @@ struct eager_machine final : protocols::worker {
   protocols::worker_effects on(const protocols::peer_message&) override { return {}; }
 };
 
-class AheadWorker : public testing::Test {
+/// Actors that run when a test says so, and the host's memory.
+class AheadTest : public testing::Test {
 protected:
   tests::testing_config config;
   caf::actor_system system{config};
   caf::scheduler::test_coordinator& schedule = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   const std::shared_ptr<kernels::backend> queue = kernels::open_backend({.device = "cpu"});
+
+  template <class... Actors>
+  void end(const Actors&... actors) {
+    (caf::anon_send_exit(actors, caf::exit_reason::kill), ...);
+    schedule.run();
+  }
+};
+
+class AheadWorker : public AheadTest {
+protected:
   const std::shared_ptr<const model> net =
       std::make_shared<const model>(*model::build({.layers = {"linear 16", "linear 16"}}, {{3}, 16}));
   const std::int64_t count = net->layout().floats();
@@ -125,10 +136,7 @@ protected:
     worker = system.spawn<worker_impl>(std::move(setup));
     say(protocols::plan{.epoch = {1}, .workers = {{}}, .protocol = {.name = "sync"}, .batch = 4, .data_size = 100});
   }
-  void TearDown() override {
-    caf::anon_send_exit(worker, caf::exit_reason::kill);
-    schedule.run();
-  }
+  void TearDown() override { end(worker); }
   template <class... Ts>
   void say(const Ts&... parts) {
     caf::anon_send(worker, parts...);
@@ -265,12 +273,8 @@ TEST_F(AheadWorker, BeginsStepsOfOneBatchAlone) {
 }
 
 /// A compute actor on the host, and the steps of another that was told nothing.
-class AheadCompute : public testing::Test {
+class AheadCompute : public AheadTest {
 protected:
-  tests::testing_config config;
-  caf::actor_system system{config};
-  caf::scheduler::test_coordinator& schedule = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
-  const std::shared_ptr<kernels::backend> queue = kernels::open_backend({.device = "cpu"});
   const std::shared_ptr<const model> net =
       std::make_shared<const model>(*model::build({.layers = {"linear 16", "tanh", "linear 3"}}, {{5}, 3}));
   const std::int64_t count = net->layout().floats();
@@ -282,11 +286,7 @@ protected:
   device_compute_actor computes() {
     return system.spawn<compute_impl>(compute_setup{.queue = queue, .net = net, .local_optimizer = {}, .max_rows = 4});
   }
-  void TearDown() override {
-    for (const auto& each : {ahead, plain})
-      caf::anon_send_exit(each, caf::exit_reason::kill);
-    schedule.run();
-  }
+  void TearDown() override { end(ahead, plain); }
   batch some_batch() const {
     batch out{.x = queue->allocate_host(20 * sizeof(float)),
               .labels = queue->allocate_host(4 * sizeof(std::int32_t)),

@@ -86,7 +86,7 @@ void compute_state::go_ahead(const ahead_request& msg) {
   const auto began_ns = steady_ns();
   if (!ahead_.gradient)
     ahead_.gradient = queue_->allocate(static_cast<std::size_t>(floats_) * sizeof(float));
-  if (ahead_.of.parameters != msg.parameters || ahead_.of.data.x != msg.data.x)
+  if (!is_ahead(msg.parameters, msg.data))
     ahead_.spent_ns = 0;
   ahead_.of = msg;
   auto args = args_of(msg.parameters, msg.data, msg.seed);
@@ -105,9 +105,9 @@ caf::result<compute_result> compute_state::begin(const compute_request& request)
     replica_.forget_momentum();
   done_ = {};
   done_.step = request.step;
-  const auto ahead = std::exchange(ahead_.of, {});
-  if (request_.parameters == ahead.parameters && request_.parts.size() == 1 && request_.parts.front().data.x == ahead.data.x)
+  if (request_.parts.size() == 1 && is_ahead(request_.parameters, request_.parts.front().data))
     done_.ahead_ns = ahead_.spent_ns;
+  ahead_.of = {};
   parts_done_ = 0;
   started_ns_ = steady_ns() - done_.ahead_ns;
   self_->doing.again("computes");

@@ -26,8 +26,7 @@ slice slice_at(const worker_setup& of, std::uint64_t position, const protocols::
 /// How many slots, from the first on, these ranges cover.
 std::size_t leading_slots(const parameter_layout& layout, const std::vector<flat_range>& there) {
   const auto is_there = [&there](const parameter_slot& slot) {
-    return std::ranges::any_of(
-        there, [&slot](flat_range has) { return has.begin <= slot.offset && slot.offset + slot.elements() <= has.end; });
+    return covers(there, {slot.offset, slot.offset + slot.elements()});
   };
   const auto& slots = layout.slots;
   return static_cast<std::size_t>(std::ranges::find_if_not(slots, is_there) - slots.begin());
@@ -139,10 +138,9 @@ std::optional<kernels::buffer> worker_state::join(const protocols::params& head,
   if (whole) {
     parameters_in_.drop_if([&head](std::uint64_t other) { return other < head.key; });
     coming_.reset();
-  } else if (!coming_ || coming_->key <= head.key) {
+  } else {
     if (!coming_ || coming_->key < head.key)
-      slots_ahead_ = 0;
-    coming_ = head;
+      coming_ = {head.key, head.position};
     go_ahead();
   }
   return whole;
@@ -266,7 +264,7 @@ void worker_state::go_ahead() {
     return;
   }
   auto [parameters, there] = parameters_in_.so_far(coming_->key);
-  if (const auto slots = leading_slots(setup_.net->layout(), there); slots > std::exchange(slots_ahead_, slots))
+  if (const auto slots = leading_slots(setup_.net->layout(), there); slots > std::exchange(coming_->slots_told, slots))
     self_->send(setup_.compute, ahead_request{std::move(parameters), std::move(there), next_batch_->data, setup_.seed});
 }
 

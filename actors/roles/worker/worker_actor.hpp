@@ -76,6 +76,12 @@ struct step_state {
   copied_factors factors;           ///< of the gradient that is pushed, if it has any
 };
 
+/// Parameters of which a part is there.
+struct coming_parameters {
+  std::uint64_t key = 0, position = 0; ///< as in `params`
+  std::size_t slots_told = 0;          ///< so many, the first, the compute actor knows to be there
+};
+
 /// Parameters are double-buffered: the next ones are read from the lane while a step still uses the last. On the host, the next
 /// step's forward begins as soon as the first of them are there. On a device, they are uploaded partition by partition as they
 /// come, and the next batch while a step computes.
@@ -169,9 +175,8 @@ private:
   chunk_inbox chunks_in_;
   std::uint64_t refused_ = 0; ///< messages of peers
   protocols::worker_binding<worker_state> bound_;
-  kernels::buffer anchor_;                  ///< adopted last; none once they are pushed
-  std::optional<protocols::params> coming_; ///< newer ones, of which a part is there
-  std::size_t slots_ahead_ = 0;             ///< so many of these, the first, the compute actor knows to be there
+  kernels::buffer anchor_;                    ///< adopted last; none once they are pushed
+  std::optional<coming_parameters> coming_{}; ///< the newest
   step_state step_;
   std::optional<protocols::computed> finished_; ///< waits for its emulated time, or for the end of a hold
   std::optional<tensor> gradient_;              ///< its gradient, if that is pushed as it is
