@@ -3,6 +3,7 @@
 #include "tensor/layout.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "kernels/assert.hpp"
 
@@ -38,6 +39,22 @@ std::vector<update_range> update_ranges(const parameter_layout& layout, flat_ran
       out.push_back(next);
   }
   return out;
+}
+
+void join(std::vector<flat_range>& ranges, flat_range next) {
+  const auto at = std::ranges::lower_bound(ranges, next);
+  const bool follows = at != ranges.begin() && std::prev(at)->end == next.begin;
+  const bool precedes = at != ranges.end() && next.end == at->begin;
+  if (follows && precedes) {
+    std::prev(at)->end = at->end;
+    ranges.erase(at);
+  } else if (follows) {
+    std::prev(at)->end = next.end;
+  } else if (precedes) {
+    at->begin = next.begin;
+  } else {
+    ranges.insert(at, next);
+  }
 }
 
 std::vector<flat_range> cut_into_shards(std::int64_t floats, int shards, std::int64_t unit) {

@@ -76,6 +76,9 @@ inline bool covers(std::span<const flat_range> ranges, flat_range part) {
   return std::ranges::any_of(ranges, [part](flat_range each) { return each.contains(part); });
 }
 
+/// One more of ranges in their order that do not touch; it overlaps none.
+void join(std::vector<flat_range>& ranges, flat_range next);
+
 /// Elements of the flat array that are stepped alike; what lies between two slots goes with the first.
 struct update_range {
   flat_range where;

@@ -15,6 +15,12 @@
 
 namespace troupe::actors {
 
+/// What of a flat array lies where it will be: the memory of all of it, and these ranges, which do not touch.
+struct incomplete_array {
+  kernels::buffer flat{}; ///< none: nothing is there
+  std::vector<flat_range> there{};
+};
+
 /// Collects the partitions of several tensors at once, each under its key (a push, a version). A tensor covers `whole`.
 ///
 /// The lane's thread asks `place` where to read a partition to; the owner's thread calls `add` for each partition and `take` for
@@ -79,14 +85,10 @@ public:
     return found == open_.end() ? 0 : found->second.parts.size();
   }
 
-  /// What of an incomplete tensor lies where it will be: the memory of all of it, and these ranges, which do not touch.
-  struct incomplete {
-    kernels::buffer flat{}; ///< none: no part was placed
-    std::vector<flat_range> there{};
-  };
-  incomplete so_far(const Key& key) const {
+  /// Of a tensor, the parts that were placed.
+  incomplete_array so_far(const Key& key) const {
     std::lock_guard guard{mutex_};
-    incomplete out;
+    incomplete_array out;
     if (const auto found = open_.find(key); found != open_.end() && found->second.flat) {
       out.flat = found->second.flat;
       for (const auto& [begin, part] : found->second.parts)

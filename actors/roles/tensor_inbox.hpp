@@ -53,7 +53,7 @@ public:
   }
 
   /// In host memory.
-  typename assembler<Key>::incomplete so_far(const Key& key) const { return receive_buffers_->so_far(key); }
+  incomplete_array so_far(const Key& key) const { return receive_buffers_->so_far(key); }
 
   /// The whole tensor once it is complete, in the owner's memory; its entry is gone.
   std::optional<kernels::buffer> take(const Key& key) {

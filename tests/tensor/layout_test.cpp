@@ -77,5 +77,19 @@ TEST(Layout, PartitionsCoverTheRangeInWholeGrains) {
   EXPECT_TRUE(cut_into_partitions({16, 16}, 128).empty());
 }
 
+TEST(FlatRanges, OneMoreIsJoinedToThoseItTouches) {
+  const auto joined = [](std::vector<flat_range> ranges, flat_range next) {
+    join(ranges, next);
+    return ranges;
+  };
+  using ranges = std::vector<flat_range>;
+  EXPECT_EQ(joined({}, {16, 32}), (ranges{{16, 32}}));
+  EXPECT_EQ(joined({{16, 32}}, {48, 64}), (ranges{{16, 32}, {48, 64}}));
+  EXPECT_EQ(joined({{16, 32}}, {0, 8}), (ranges{{0, 8}, {16, 32}}));
+  EXPECT_EQ(joined({{16, 32}}, {32, 48}), (ranges{{16, 48}}));
+  EXPECT_EQ(joined({{16, 32}}, {0, 16}), (ranges{{0, 32}}));
+  EXPECT_EQ(joined({{0, 16}, {32, 48}, {64, 80}}, {16, 32}), (ranges{{0, 48}, {64, 80}}));
+}
+
 } // namespace
 } // namespace troupe
