@@ -13,6 +13,7 @@
 
 #include "kernels/form.hpp"
 #include "protocols/emulate/inject.hpp"
+#include "protocols/message.hpp"
 #include "protocols/place.hpp"
 #include "protocols/spec.hpp"
 #include "tensor/data/data_set.hpp"
@@ -34,11 +35,12 @@ struct compute_spec {
   bool recomputes() const { return recompute == "blocks"; }
 };
 
-/// How tensors go over lanes. No bit of a result depends on it.
+/// How tensors go over lanes. No bit of a result depends on it, but for where the order of a sum depends on how it is cut: in an
+/// allreduce by ring, halving or tree.
 struct exchange_spec {
   std::int64_t partition_kib = 1024; ///< the unit of sending
   std::string order = "layers";      ///< which goes first of what waits in a lane: "layers" | "ready": what came first
-  bool overlap = true;               ///< gradients leave during backward; forward begins with the first parameters
+  bool overlap = true; ///< gradients leave, or are summed, during backward; forward begins with the first parameters
   std::int64_t partition_bytes() const { return partition_kib << 10; }
 };
 
@@ -168,6 +170,13 @@ struct job {
     if (shard_optimizer().momentum > 0 || optimizer.weight_decay > 0)
       return 1;
     return 1 - std::pow(1 - codec.pushed_share(version), static_cast<double>(cluster.workers));
+  }
+  /// Into how many partitions a gradient of so many floats is cut that workers sum among themselves. With factors, into none: a
+  /// part of a layer has none.
+  std::uint32_t partitions_of_sum(std::int64_t floats) const {
+    constexpr std::int64_t most = protocols::segment_range::most_parts;
+    const auto each = exchange.partition_bytes() / std::int64_t{sizeof(float)};
+    return codec.factors() ? 1 : static_cast<std::uint32_t>(std::clamp((floats + each - 1) / each, std::int64_t{1}, most));
   }
   /// All that its holders' places follow from.
   protocols::tree_shape shape() const {

@@ -94,9 +94,11 @@ private:
     if (reduces_ || !(one_process() && job_.cluster.shards == 1))
       w.items.push_back({"parameters", 2 * p_});
     if (reduces_) {
-      if (!keeps_.replica)
+      if (!keeps_.replica) {
         optimizer_of(w, p_);
-      else if (keeps_.outer_momentum)
+        if (states_ > 0 && job_.partitions_of_sum(static_cast<std::int64_t>(p_ / element_bytes)) > 1)
+          w.items.push_back({"optimizer before a step that is not whole", states_ * p_});
+      } else if (keeps_.outer_momentum)
         w.items.push_back({"outer optimizer", p_});
       w.items.push_back({"parts of sums", terms_ * p_}); // of this round, and of a peer's next
     }

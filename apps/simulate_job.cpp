@@ -57,8 +57,11 @@ sim::options simulator_options(const config::loaded_job& loaded, std::int64_t da
   out.pushed_share = [job, factored = factored_share(job, network)](protocols::version base) {
     return factored * job.codec.pushed_share(base.value);
   };
-  if (const auto runs = protocols::find_protocol(job.protocol.name, loaded.added.protocols))
-    out.budget = actors::push_budget_of(job, *runs, static_cast<std::int64_t>(model_bytes / sizeof(float)));
+  if (const auto runs = protocols::find_protocol(job.protocol.name, loaded.added.protocols)) {
+    const auto floats = static_cast<std::int64_t>(model_bytes / sizeof(float));
+    out.budget = actors::push_budget_of(job, *runs, floats);
+    out.partitions = runs->reduces_gradients(job.protocol) ? job.partitions_of_sum(floats) : 1;
+  }
   out.changed_share = [job](protocols::version ver) { return job.changed_share(ver.value); };
   out.colocated = job.cluster.where == actors::placement::colocated;
   out.nodes = job.cluster.nodes;

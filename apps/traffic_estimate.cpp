@@ -43,6 +43,7 @@ public:
       decentralized_ = runs->decentralized;
       per_push_ = runs->per_push;
       reduces_ = runs->reduces;
+      partitions_ = runs->reduces_gradients(job.protocol) ? job.partitions_of_sum(whole_.size()) : 1;
       blocks_ = actors::worker_blocks(job, *runs, places_);
     }
     for (std::uint32_t i = 0; i < job.cluster.nodes; ++i)
@@ -198,14 +199,14 @@ private:
     const auto ranks = static_cast<std::uint32_t>(workers.size());
     const auto sum = reduces_(job_.protocol, ranks, blocks_, static_cast<std::uint64_t>(bytes_of(whole_)));
     const auto of = segments(sum.by, sum.among);
-    const auto cuts = cut_into_shards(whole_.size(), static_cast<int>(of * sum.fragments), job_.codec.cut_unit());
+    const auto cuts = cut_into_shards(whole_.size(), static_cast<int>(of * sum.fragments * partitions_), job_.codec.cut_unit());
     const auto form_at = [&](std::uint32_t stage) {
       return cargo_of(sum.by, sum.among, stage) == cargo::plain ? kernels::form::fp32 : job_.codec.form();
     };
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       for (const step& each : schedule(sum.by, sum.among, rank))
         if (each.does == step::kind::send)
-          for (std::uint32_t first = 0; first < cuts.size(); first += of) // each fragment's turn comes as often
+          for (std::uint32_t first = 0; first < cuts.size(); first += of) // each partition; each fragment's turn comes as often
             count(out_.round.peers, workers[rank].node, workers[each.peer].node,
                   chunk_of({cuts[first + each.first].begin, cuts[first + each.last - 1].end}, form_at(each.stage))
                       / sum.fragments);
@@ -222,6 +223,7 @@ private:
   bool decentralized_ = false, per_push_ = false;
   const double share_ = job_.codec.pushed_share(past_warmup);
   decltype(protocols::protocol::reduces) reduces_{};
+  std::uint32_t partitions_ = 1; ///< of a sum among workers
   std::vector<std::uint32_t> blocks_{};
   traffic_estimate out_;
 };

@@ -9,8 +9,6 @@
 #include <fmt/format.h>
 
 #include "kernels/assert.hpp"
-#include "protocols/allreduce_rule.hpp"
-#include "protocols/outer_step.hpp"
 #include "protocols/tree.hpp"
 
 namespace troupe::protocols {
@@ -20,12 +18,16 @@ using kind = peer_message::kind;
 
 namespace {
 
-/// Each of them is cut for all workers, and a lane names a segment by its number among all (wire/check.cpp).
-constexpr std::uint32_t max_fragments = 256;
 /// Of the plan of those that begin the job.
 constexpr plan_epoch first_epoch{1};
 
-/// Of the workers of a plan, in their order.
+std::string text_of(const peer_message& msg) {
+  return fmt::format("{} of worker {} for version {} under plan {}", msg.is == kind::chunk ? "a chunk" : "the state",
+                     msg.from.worker.value, msg.round, msg.epoch.value);
+}
+
+} // namespace
+
 collective::topology topology_of(const std::vector<worker_id>& workers, std::uint32_t group,
                                  const std::vector<std::uint32_t>& blocks) {
   const auto count = static_cast<std::uint32_t>(workers.size());
@@ -36,32 +38,6 @@ collective::topology topology_of(const std::vector<worker_id>& workers, std::uin
     out.groups.clear();
   return out;
 }
-
-/// Empty if they go together.
-std::string problem_of(const allreduce_worker::options& how, bool averages, const std::string& outer) {
-  const std::uint32_t apart = how.steps / how.fragments;
-  if (how.steps == 1 && !averages)
-    return "outer is of local steps, and protocol.steps is 1; give more steps, or leave outer out";
-  if (how.steps == 1 && (how.fragments > 1 || how.overlap > 0))
-    return "fragments and overlap_steps are of local steps, and protocol.steps is 1; give more steps, or leave them out";
-  if (how.fragments > max_fragments)
-    return fmt::format("fragments are at most {}, and {} are given", max_fragments, how.fragments);
-  if (how.steps % how.fragments != 0)
-    return fmt::format("each of {} fragments is summed once in `steps` steps, at equal distances, and {} is no multiple of that",
-                       how.fragments, how.steps);
-  if (how.overlap >= apart)
-    return fmt::format("a sum begins every {} steps (steps / fragments), when the one before is there; overlap_steps = {} is not "
-                       "below that",
-                       apart, how.overlap);
-  return outer;
-}
-
-std::string text_of(const peer_message& msg) {
-  return fmt::format("{} of worker {} for version {} under plan {}", msg.is == kind::chunk ? "a chunk" : "the state",
-                     msg.from.worker.value, msg.round, msg.epoch.value);
-}
-
-} // namespace
 
 void allreduce_worker::goes_on(const worker_memory& from) {
   course_.samples = from.samples;
@@ -121,9 +97,13 @@ worker_effects allreduce_worker::on(const checkpoint_order& msg) {
 }
 
 void allreduce_worker::abandon(worker_effects& out) {
-  for (auto& [number, each] : std::exchange(rounds_, {}))
-    for (const collective::reduction_effect& effect : each.machine.on(collective::abandon{}))
-      out.emplace_back(discard{std::get<collective::drop_chunk>(effect).data});
+  for (auto& [number, each] : std::exchange(rounds_, {})) {
+    if (std::ranges::any_of(each.partitions, &partition::stepped))
+      out.emplace_back(undo_steps{});
+    for (partition& part : each.partitions)
+      for (const collective::reduction_effect& effect : part.sum.on(collective::abandon{}))
+        out.emplace_back(discard{std::get<collective::drop_chunk>(effect).data});
+  }
   if (const ticket unused = std::exchange(gradient_, {}); unused != ticket{})
     out.emplace_back(discard{unused});
   in_vain_ = computing_;
@@ -241,34 +221,75 @@ worker_effects allreduce_worker::on(const computed& msg) {
   return out;
 }
 
+/// So much of a sum can be made before the gradient is complete: what its terms weigh is known.
+worker_effects allreduce_worker::on(const computed_partition& msg) {
+  worker_effects out;
+  if (!computing_ || in_vain_ || msg.step != steps_ || msg.partition == 0 || msg.partition >= partitions_) {
+    out.emplace_back(discard{msg.gradient});
+    return out;
+  }
+  keep_gradient(msg.gradient, out);
+  samples_in_sum_ = static_cast<double>(plan_.after(position_) - summed_to_);
+  begin_sum(msg.partition, {.samples = msg.samples, .ignored = msg.ignored}, out);
+  return out;
+}
+
+/// All messages of a step bring the same one: sums are made in the first.
+void allreduce_worker::keep_gradient(ticket gradient, worker_effects& out) {
+  if (gradient_ == ticket{})
+    gradient_ = gradient;
+  else
+    out.emplace_back(discard{gradient});
+}
+
 /// The next sum is of the steps up to this one.
 void allreduce_worker::measured(const computed& msg, worker_effects& out) {
   const std::uint64_t number = next(*ver_).value;
-  gradient_ = msg.gradient;
+  keep_gradient(msg.gradient, out);
   left_ = steps_to_a_sum();
   late_ = options_.overlap;
   samples_in_sum_ = static_cast<double>(position_ - std::exchange(summed_to_, position_));
   facts own = std::exchange(own_, {});
   own.saves = to_save_ && to_save_->value <= number;
-  // An owner knows all facts, and weighs each term as a shard does. Elsewhere a term goes by its share of the batch.
-  if (!weighs_terms()) {
-    if (const double share = own.counted() / samples_in_sum_; share != 1)
-      out.emplace_back(
-          add_up{gradient_, options_.fragments > 1 ? part_of(number, 0, cuts()) : segment_range{}, {{gradient_, share}}});
-  }
-  const auto rank = static_cast<std::uint32_t>(plan_.rank_of(self_.worker));
-  reduce(round(number).machine.on(collective::begin{rank, among_, own}), number, out);
+  using course = collective::reduction_state::course;
+  for (std::uint32_t i = partitions_ - 1; i > 0; --i)
+    if (round(number).partitions[i].sum.state().is == course::waits)
+      begin_sum(i, {.samples = own.samples, .ignored = own.ignored}, out);
+  begin_sum(0, own, out);
   if (late_ > 0)
     step(out);
 }
 
-segment_range allreduce_worker::part_of(std::uint64_t ver, std::uint32_t first, std::uint32_t last) const {
-  const auto before = static_cast<std::uint32_t>(ver % options_.fragments) * cuts();
-  return {before + first, before + last, cuts() * options_.fragments};
+void allreduce_worker::begin_sum(std::uint32_t partition, const facts& own, worker_effects& out) {
+  const std::uint64_t number = next(*ver_).value;
+  // An owner knows all facts, and weighs each term as a shard does. Elsewhere a term goes by its share of the batch.
+  if (!weighs_terms()) {
+    if (const double share = own.counted() / samples_in_sum_; share != 1)
+      out.emplace_back(add_up{gradient_,
+                              options_.fragments * partitions_ > 1 ? part_of(number, partition, 0, cuts()) : segment_range{},
+                              {{gradient_, share}}});
+  }
+  const auto rank = static_cast<std::uint32_t>(plan_.rank_of(self_.worker));
+  reduce(round(number).partitions[partition].sum.on(collective::begin{rank, among_, own}), number, partition, out);
+}
+
+segment_range allreduce_worker::whole_of(std::uint64_t ver, std::uint32_t first, std::uint32_t last) const {
+  const auto before = static_cast<std::uint32_t>(ver % options_.fragments) * partitions_;
+  return {before + first, before + last, partitions_ * options_.fragments};
+}
+
+segment_range allreduce_worker::part_of(std::uint64_t ver, std::uint32_t partition, std::uint32_t first,
+                                        std::uint32_t last) const {
+  const segment_range whole = whole_of(ver, partition, partition + 1);
+  return {whole.first * cuts() + first, whole.first * cuts() + last, whole.of * cuts()};
 }
 
 allreduce_worker::open_round& allreduce_worker::round(std::uint64_t number) {
-  return rounds_.try_emplace(number, open_round{collective::reduction{algorithm()}}).first->second;
+  const auto found = rounds_.find(number);
+  if (found != rounds_.end())
+    return found->second;
+  return rounds_.emplace(number, open_round{std::vector(partitions_, partition{collective::reduction{algorithm()}})})
+      .first->second;
 }
 
 worker_effects allreduce_worker::on(const peer_message& msg) {
@@ -311,15 +332,17 @@ void allreduce_worker::on_chunk(const peer_message& msg, worker_effects& out) {
     return refused("the plan has no such peer");
   if (!possible || !room)
     return refused(fmt::format("this worker is at version {}", ver_.value_or(version{}).value));
-  const segment_range whole = part_of(msg.round, 0, cuts());
+  const segment_range whole = part_of(msg.round, 0, 0, cuts() * partitions_);
   if (msg.part.of != whole.of || msg.part.first < whole.first || msg.part.last > whole.last)
     return refused(
         fmt::format("{} sums segments {} to {} of {}", collective::name_of(algorithm()), whole.first, whole.last - 1, whole.of));
   open_round& to = round(msg.round);
   to.known.insert_or_assign(msg.data, msg.facts);
   const auto from = static_cast<std::uint32_t>(plan_.rank_of(msg.from.worker));
-  const collective::chunk_id name{from, msg.stage, msg.part.first - whole.first};
-  reduce(to.machine.on(collective::chunk{name, msg.part.last - whole.first, msg.data, msg.facts}), msg.round, out);
+  const std::uint32_t partition = (msg.part.first - whole.first) / cuts(), begin = whole.first + partition * cuts();
+  const collective::chunk_id name{from, msg.stage, msg.part.first - begin};
+  reduce(to.partitions[partition].sum.on(collective::chunk{name, msg.part.last - begin, msg.data, msg.facts}), msg.round,
+         partition, out);
 }
 
 void allreduce_worker::on_state(const peer_message& msg, worker_effects& out) {
@@ -342,21 +365,22 @@ void allreduce_worker::on_state(const peer_message& msg, worker_effects& out) {
 }
 
 /// Sums are made in place, at once.
-void allreduce_worker::reduce(collective::reduction_effects effects, std::uint64_t number, worker_effects& out) {
+void allreduce_worker::reduce(collective::reduction_effects effects, std::uint64_t number, std::uint32_t partition,
+                              worker_effects& out) {
   std::deque<collective::reduction_effect> todo(effects.begin(), effects.end());
   const auto more = [&todo](const collective::reduction_effects& next) { todo.insert(todo.end(), next.begin(), next.end()); };
   for (; !todo.empty(); todo.pop_front()) {
     open_round& of = round(number);
     const auto& effect = todo.front();
     if (const auto* what = std::get_if<collective::merge>(&effect)) {
-      if (add_up sum = merged(of, number, *what); !sum.sum.empty())
+      if (add_up sum = merged(of, number, partition, *what); !sum.sum.empty())
         out.emplace_back(std::move(sum));
       for (const ticket used : what->terms)
         if (used != ticket{}) {
           of.known.erase(used);
           out.emplace_back(discard{used});
         }
-      more(of.machine.on(collective::merged{what->stage, what->first}));
+      more(of.partitions[partition].sum.on(collective::merged{what->stage, what->first}));
     } else if (const auto* part = std::get_if<collective::send_chunk>(&effect)) {
       out.emplace_back(send_peer{plan_.workers[part->to].worker,
                                  {.from = self_,
@@ -365,7 +389,7 @@ void allreduce_worker::reduce(collective::reduction_effects effects, std::uint64
                                   .is = kind::chunk,
                                   .epoch = plan_.epoch,
                                   .stage = part->stage,
-                                  .part = part_of(number, part->first, part->last),
+                                  .part = part_of(number, partition, part->first, part->last),
                                   .facts = part->of},
                                  collective::cargo_of(algorithm(), among_, part->stage)});
     } else if (const auto* unused = std::get_if<collective::drop_chunk>(&effect)) {
@@ -375,17 +399,19 @@ void allreduce_worker::reduce(collective::reduction_effects effects, std::uint64
       of.known.erase(wrong->data);
       out.emplace_back(refuse{wrong->data, fmt::format("round {} of plan {}: {}", number, plan_.epoch.value, wrong->why)});
     } else {
-      sum_ = std::get<collective::reduced>(effect).of;
+      if (partition == 0)
+        sum_ = std::get<collective::reduced>(effect).of;
       return finish(out);
     }
   }
 }
 
 /// The weights of a shard, by which the same gradients make the same bits: `by_samples`.
-add_up allreduce_worker::merged(open_round& of, std::uint64_t number, const collective::merge& what) const {
-  add_up out{gradient_, part_of(number, what.first, what.last), {}};
+add_up allreduce_worker::merged(open_round& of, std::uint64_t number, std::uint32_t partition,
+                                const collective::merge& what) const {
+  add_up out{gradient_, part_of(number, partition, what.first, what.last), {}};
   const bool weighs = weighs_terms() && what.terms.size() > 1;
-  const facts own = of.machine.state().own;
+  const facts own = of.partitions[partition].sum.state().own;
   const auto facts_of = [&](ticket name) { return name == ticket{} ? own : of.known.at(name); };
   double counted = 0;
   for (const ticket name : what.terms)
@@ -398,34 +424,50 @@ add_up allreduce_worker::merged(open_round& of, std::uint64_t number, const coll
   return out;
 }
 
-/// Once the sum is there, and the steps are made that it may come late by: between two steps.
-void allreduce_worker::finish(worker_effects& out) {
-  if (!sum_ || late_ > 0)
-    return;
-  const facts sum = *std::exchange(sum_, {});
-  const version made = next(*ver_);
-  rounds_.erase(made.value);
-  const ticket gradient = std::exchange(gradient_, {});
-  carried_.reset();
-  if (sum.finite && sum.counted() > 0) {
+/// A step at the sums that are there, those of partitions in a row at once. Whether all of it is made.
+bool allreduce_worker::take_steps(version made, const facts& sum, worker_effects& out) {
+  std::vector<partition>& parts = rounds_.at(made.value).partitions;
+  const auto is_ready = [](const partition& part) { return part.sum.is_done() && !part.stepped; };
+  const bool complete = std::ranges::all_of(parts, [](const partition& part) { return part.sum.is_done(); });
+  if (!sum.finite || sum.counted() == 0)
+    return complete;
+  for (auto begin = parts.begin(); (begin = std::find_if(begin, parts.end(), is_ready)) != parts.end();) {
+    const auto end = std::find_if_not(begin, parts.end(), is_ready);
+    for (auto part = begin; part != end; ++part)
+      part->stepped = true;
+    const auto first = static_cast<std::uint32_t>(begin - parts.begin()), last = static_cast<std::uint32_t>(end - parts.begin());
+    begin = end;
     // Shares are of all samples; a mean is over those whose labels count.
-    const bool shared = !weighs_terms();
-    const auto fragment = static_cast<std::uint32_t>(made.value % options_.fragments);
-    const segment_range part{fragment, fragment + 1, options_.fragments};
     out.emplace_back(take_step{{.epoch = plan_.epoch,
                                 .ver = made,
                                 .step = options_.steps > 1 ? options_.outer : step_rule{.lr_scale = plan_.lr_scale},
                                 .samples_before = course_.samples,
                                 .workers = ranks(),
                                 .position = course_.position},
-                               {gradient, shared ? samples_in_sum_ / sum.counted() : 1},
-                               part});
-    if (streams()) {
-      out.emplace_back(mix_common{part, options_.overlap > 0 ? options_.merge : 0});
-      carried_ = own_;
-    }
-  } else {
+                               {gradient_, weighs_terms() ? 1 : samples_in_sum_ / sum.counted()},
+                               whole_of(made.value, first, last),
+                               std::ranges::all_of(parts, &partition::stepped)});
+  }
+  return complete;
+}
+
+/// Once the sum is there, and the steps are made that it may come late by: between two steps.
+void allreduce_worker::finish(worker_effects& out) {
+  if (!sum_ || late_ > 0)
+    return;
+  const version made = next(*ver_);
+  if (!take_steps(made, *sum_, out))
+    return;
+  const facts sum = *std::exchange(sum_, {});
+  const bool moves = rounds_.at(made.value).partitions.front().stepped;
+  rounds_.erase(made.value);
+  const ticket gradient = std::exchange(gradient_, {});
+  carried_.reset();
+  if (!moves) {
     out.emplace_back(discard{gradient});
+  } else if (streams()) {
+    out.emplace_back(mix_common{whole_of(made.value, 0, partitions_), options_.overlap > 0 ? options_.merge : 0});
+    carried_ = own_;
   }
   if (!carried_) {
     from_common_ = true;
@@ -485,8 +527,11 @@ std::vector<worker_id> allreduce_worker::waiting_for() const {
       if (!said->second.contains(who))
         out.push_back(who.worker);
   if (gradient_ != ticket{})
-    for (const std::uint32_t rank : rounds_.at(next(*ver_).value).machine.waiting_for())
-      out.push_back(plan_.workers[rank].worker);
+    for (const partition& part : rounds_.at(next(*ver_).value).partitions)
+      for (const std::uint32_t rank : part.sum.waiting_for())
+        out.push_back(plan_.workers[rank].worker);
+  std::ranges::sort(out);
+  out.erase(std::ranges::unique(out).begin(), out.end());
   return out;
 }
 
@@ -498,60 +543,6 @@ void allreduce_worker::check() const {
   TROUPE_ASSERT(rounds_.size() <= 2 && (!in_vain_ || computing_));
   TROUPE_ASSERT(!computing_ || left_ > 0);
   TROUPE_ASSERT(standings_.empty() || standings_.begin()->first >= plan_.epoch);
-}
-
-protocol allreduce_protocol() {
-  const auto algorithm = choice_parameter("algorithm", "auto", {"auto", "direct", "ring", "halving", "tree", "broadcast"},
-                                          "how gradients are summed; auto: by a table of workers and bytes");
-  const auto steps =
-      integer_parameter("steps", 1, 1, "H: local steps between sums; 1: gradients are summed, more: what the steps moved by");
-  const outer_parameters outer;
-  const auto fragments = integer_parameter("fragments", 1, 1, "parts of the parameters, each summed once in `steps`, in turn");
-  const auto overlap = integer_parameter("overlap_steps", 0, 0, "local steps that are taken while a sum is made");
-  const auto merge = real_parameter("merge", 0.5, {.least = 0, .most = 1, .open_most = true},
-                                    "what its own parameters count for where such a sum comes, beside the new ones");
-  const auto group = integer_parameter(
-      "group", 0, 0, "workers that are summed first, of so many numbers in a row; 0: those of a node, 1: each for itself");
-  const auto options_of = [=](const protocol_spec& spec) {
-    return allreduce_worker::options{.which = collective::algorithm_named(algorithm.of(spec)),
-                                     .steps = static_cast<std::uint32_t>(steps.of(spec)),
-                                     .outer = outer.of(spec),
-                                     .fragments = static_cast<std::uint32_t>(fragments.of(spec)),
-                                     .overlap = static_cast<std::uint32_t>(overlap.of(spec)),
-                                     .merge = merge.of(spec),
-                                     .group = static_cast<std::uint32_t>(group.of(spec))};
-  };
-  return {.name = "allreduce",
-          .summary = "synchronous SGD, or local SGD, without a shard: workers sum gradients or movements among themselves",
-          .round_is_full = "the sum of all workers' gradients has come to all; weighted by samples",
-          .recipients = "nobody: each worker has them, and sends parts of the sum to its peers",
-          .pays_when = "all are equally fast, and a shard's link is too slow for all of them",
-          .decentralized = true,
-          .resumable = true,
-          .parameters = {algorithm, group, steps, outer.outer, outer.lr, outer.momentum, fragments, overlap, merge},
-          .validate = [=](const protocol_spec& spec,
-                          std::uint32_t) { return problem_of(options_of(spec), outer.averages(spec), outer.problem(spec)); },
-          .reduces =
-              [=](const protocol_spec& spec, std::uint32_t count, const std::vector<std::uint32_t>& blocks, std::uint64_t bytes) {
-                std::vector<worker_id> workers;
-                for (std::uint32_t i = 0; i < count; ++i)
-                  workers.push_back({i});
-                const auto among = topology_of(workers, static_cast<std::uint32_t>(group.of(spec)), blocks);
-                const auto by = collective::algorithm_named(algorithm.of(spec));
-                const auto parts = static_cast<std::uint32_t>(fragments.of(spec));
-                return sum_shape{by.value_or(collective::algorithm_for(among.parties(), bytes / parts)), among, parts};
-              },
-          .asks_for_nodes = [=](const protocol_spec& spec) { return group.of(spec) == 0; },
-          .steps_by = [=](const protocol_spec& spec) { return steps.of(spec) > 1 ? outer.of(spec) : step_rule{}; },
-          .keeps =
-              [=](const protocol_spec& spec) {
-                return footprint{.replica = steps.of(spec) > 1,
-                                 .replica_goes_on = fragments.of(spec) > 1 || overlap.of(spec) > 0,
-                                 .outer_momentum = steps.of(spec) > 1 && !outer.averages(spec)};
-              },
-          .make_rule = [](const protocol_spec&, std::uint64_t) { return std::make_unique<allreduce_rule>(); },
-          .make_worker = [options_of](const protocol_spec& spec, member self,
-                                      std::uint64_t) { return std::make_unique<allreduce_worker>(self, options_of(spec)); }};
 }
 
 } // namespace troupe::protocols

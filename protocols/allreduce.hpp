@@ -16,6 +16,10 @@ namespace troupe::protocols {
 /// same bits. A round with a gradient that is not finite makes a version without a step, at everyone alike. Each version is
 /// reported to the lead, which counts; nobody waits for it.
 ///
+/// **Partitions.** Of a gradient each is summed by itself, as soon as it is there; so sums are made during backward. The first
+/// begins last, with all facts; once its sum is there, everyone knows whether there is a step, and takes it partition by
+/// partition. Of a round that ends before the last sum, these steps are undone.
+///
 /// **Local steps.** A round of H > 1 is as in `local`: each worker takes H steps of its own from the newest version, each on its
 /// cut of a global batch, and what is summed is what they moved by. The common step is the outer optimizer's. Who leaves a round
 /// half done, because the plan is a new one, begins again from the version; the momentum of its own steps is what it has become.
@@ -59,6 +63,7 @@ public:
   worker_effects on(const plan& msg) override;
   worker_effects on(const params& msg) override; ///< the initial ones, if the job is new
   worker_effects on(const computed& msg) override;
+  worker_effects on(const computed_partition& msg) override;
   worker_effects on(const peer_message& msg) override;
   worker_effects on(const fetch_order& msg) override; ///< the first of the plan answers
   worker_effects on(const hold_order& msg) override;
@@ -67,6 +72,7 @@ public:
   kept_replica kept() const override;
   bool saves_later(version ver) const override { return !ver_ || *ver_ < ver; }
   void model_is(std::uint64_t bytes) override { bytes_ = bytes; }
+  void partitions_are(std::uint32_t count) override { partitions_ = count; }
   void nodes_are(const std::vector<std::uint32_t>& blocks) override { blocks_ = blocks; }
   std::vector<worker_id> waiting_for() const override;
   void check() const override;
@@ -76,9 +82,13 @@ public:
   bool settled() const { return settled_; }
 
 private:
-  /// The reduction of one round, and what is known of the chunks that it has.
+  struct partition {
+    collective::reduction sum;
+    bool stepped = false; ///< in the version that its round makes
+  };
+  /// The reductions of one round, and what is known of the chunks that they have.
   struct open_round {
-    collective::reduction machine;
+    std::vector<partition> partitions;
     std::map<ticket, collective::facts> known{};
   };
 
@@ -89,9 +99,11 @@ private:
   /// Whether a worker's own parameters go on from where they are when a version is made.
   bool streams() const { return options_.fragments > 1 || options_.overlap > 0; }
   std::uint32_t steps_to_a_sum() const { return options_.steps / options_.fragments; }
-  /// Into how many segments each sum is cut, and where those of this version are in the whole.
+  /// Into how many segments each sum is cut, and where those of a partition of this version are in the whole.
   std::uint32_t cuts() const { return collective::segments(algorithm(), among_); }
-  segment_range part_of(std::uint64_t ver, std::uint32_t first, std::uint32_t last) const;
+  segment_range part_of(std::uint64_t ver, std::uint32_t partition, std::uint32_t first, std::uint32_t last) const;
+  /// Likewise all of some partitions.
+  segment_range whole_of(std::uint64_t ver, std::uint32_t first, std::uint32_t last) const;
   /// Whether who sums has the terms of all workers: it can weigh them as a shard does.
   bool weighs_terms() const { return collective::sums_terms(algorithm()) && among_.groups.empty(); }
   bool at_its_limit() const;
@@ -105,9 +117,12 @@ private:
   void answer(worker_effects& out);
   void on_chunk(const peer_message& msg, worker_effects& out);
   void on_state(const peer_message& msg, worker_effects& out);
-  void reduce(collective::reduction_effects effects, std::uint64_t round, worker_effects& out);
-  add_up merged(open_round& of, std::uint64_t number, const collective::merge& what) const;
+  void reduce(collective::reduction_effects effects, std::uint64_t round, std::uint32_t partition, worker_effects& out);
+  add_up merged(open_round& of, std::uint64_t number, std::uint32_t partition, const collective::merge& what) const;
   void measured(const computed& msg, worker_effects& out);
+  void keep_gradient(ticket gradient, worker_effects& out);
+  void begin_sum(std::uint32_t partition, const collective::facts& own, worker_effects& out);
+  bool take_steps(version made, const collective::facts& sum, worker_effects& out);
   void finish(worker_effects& out);
   open_round& round(std::uint64_t number);
 
@@ -115,6 +130,7 @@ private:
   options options_;
   std::uint64_t bytes_ = 0;
   std::vector<std::uint32_t> blocks_{};
+  std::uint32_t partitions_ = 1;
   plan plan_;                     ///< the newest
   collective::topology among_{1}; ///< of its workers
   bool joined_ = false;           ///< has been in a plan
@@ -138,7 +154,7 @@ private:
   ticket gradient_;                            ///< of the sum that is being made: what is in place
   double samples_in_sum_ = 0;                  ///< of it, of all workers
   std::uint32_t late_ = 0;                     ///< steps to make before it makes a version
-  std::optional<collective::facts> sum_;       ///< it is there
+  std::optional<collective::facts> sum_;       ///< its first partition is there, and says this of all
   std::optional<collective::facts> carried_;   ///< at a new version: of steps that it left in the worker's own parameters
   bool resumes_ = false;                       ///< those are there from a checkpoint, with what `own_` says
   std::map<std::uint64_t, open_round> rounds_; ///< the open one and, of who is ahead, the next
@@ -146,6 +162,11 @@ private:
   std::optional<version> to_save_;             ///< the first version from this one on
   version saved_;                              ///< the last of these
 };
+
+/// The ranks of a sum among these workers, in their order: by groups of so many numbers in a row, or, if that is 0, by
+/// tree_shape::blocks.
+collective::topology topology_of(const std::vector<worker_id>& workers, std::uint32_t group,
+                                 const std::vector<std::uint32_t>& blocks);
 
 protocol allreduce_protocol();
 

@@ -162,13 +162,19 @@ struct add_up {
   friend bool operator==(const add_up&, const add_up&) = default;
 };
 /// Make `round.ver` of the worker's parameters, as `round.step` says, at the sum of a round times its weight. If that is the
-/// job's optimizer, and the job clips, the sum is clipped. Its tensor may be freed afterwards. Outside of `part` the version is
-/// the one before.
+/// job's optimizer, and the job clips, the sum is clipped. The sum is there in `part`. Unless this is the `last` step of its
+/// version, others follow, and the parameters stay as they are until then. After it the tensor may be freed; outside of the parts
+/// the version is the one before.
 struct take_step {
   close round{};
   term sum{};
   segment_range part{};
+  bool last = true;
   friend bool operator==(const take_step&, const take_step&) = default;
+};
+/// Undo the steps of a version since the last: it is not made.
+struct undo_steps {
+  friend bool operator==(const undo_steps&, const undo_steps&) = default;
 };
 /// Where workers have parameters in common and take local steps besides: in `part`, a worker's own parameters w become
 /// `own` w + (1 - `own`) x, with x the newest version. Between two local steps.
@@ -199,7 +205,7 @@ struct refuse {
   friend bool operator==(const refuse&, const refuse&) = default;
 };
 using worker_effect = std::variant<compute, local_step, adopt, mix, dual, discard, send_push, send_peer, add_up, take_step,
-                                   mix_common, take_state, save_replica, refuse>;
+                                   undo_steps, mix_common, take_state, save_replica, refuse>;
 using worker_effects = std::vector<worker_effect>;
 
 // -- rule

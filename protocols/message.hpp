@@ -135,6 +135,16 @@ struct computed {
   friend bool operator==(const computed&, const computed&) = default;
 };
 
+/// Compute to worker, while the rest is still computed: this partition of the gradient is there (worker::partitions_are).
+struct computed_partition {
+  std::uint64_t step = 0;
+  ticket gradient{}; ///< all of it
+  std::uint32_t partition = 0;
+  std::int64_t samples = 0;
+  double ignored = 0; ///< as in `push`
+  friend bool operator==(const computed_partition&, const computed_partition&) = default;
+};
+
 /// Steps that this incarnation of a worker has finished and reported, and their samples.
 struct step_count {
   std::uint64_t steps = 0, samples = 0;
@@ -142,6 +152,8 @@ struct step_count {
 };
 /// Segments [first, last) of a tensor that is cut into `of` of them, as evenly as its grains go.
 struct segment_range {
+  /// Where each part of the parameters is summed by itself: so many at most, each cut for all workers.
+  static constexpr std::uint32_t most_parts = 256;
   std::uint32_t first = 0, last = 1, of = 1;
   friend auto operator<=>(const segment_range&, const segment_range&) = default;
 };

@@ -100,6 +100,8 @@ struct protocol {
   /// Whether a version may be made of the sum of several workers' gradients, which is then clipped by its own norm. Elsewhere
   /// each push or each local step is.
   bool sums_gradients(const protocol_spec& spec) const;
+  /// Whether workers make sums among themselves, and these are of gradients, not of what local steps moved by.
+  bool reduces_gradients(const protocol_spec& spec) const { return reduces && !(keeps && keeps(spec).replica); }
   /// Local steps between communications, at first.
   std::uint32_t period_of(const protocol_spec& spec) const;
 };

@@ -32,6 +32,8 @@ public:
   virtual worker_effects on(const params& msg) = 0;
   virtual worker_effects on(const computed& msg) = 0;
   virtual worker_effects on(const peer_message& msg) = 0;
+  /// Only where gradients are summed in partitions, in any order, each once. `computed` brings the gradient once more.
+  virtual worker_effects on(const computed_partition& msg) { return {discard{msg.gradient}}; }
   /// Asked of workers that hold the parameters themselves, while the job is held; answered with a `send_peer` to the evaluator.
   virtual worker_effects on(const fetch_order& msg) {
     (void)msg;
@@ -58,6 +60,8 @@ public:
   }
   /// How long one set of parameters is, before anything else.
   virtual void model_is(std::uint64_t bytes) { (void)bytes; }
+  /// How many partitions of a gradient are summed among workers each by itself, before anything else; 1 unless it is said.
+  virtual void partitions_are(std::uint32_t count) { (void)count; }
   /// tree_shape::blocks, before anything else: which workers share a node. Empty: nobody has asked for it.
   virtual void nodes_are(const std::vector<std::uint32_t>& blocks) { (void)blocks; }
   /// The peers from which it needs something now.

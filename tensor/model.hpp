@@ -66,6 +66,7 @@ public:
   const shape& sample() const { return forward().at(input()).dims; }
   /// Of one row; the loss has one for each.
   const shape& label_shape() const { return forward().at(labels()).dims; }
+  std::int64_t row_predictions() const { return forward().at(loss()).dims.elements(); }
 
 private:
   explicit model(parts of) : parts_(std::move(of)) {}

@@ -214,7 +214,7 @@ public:
   compiled_plan(const model& source, kernels::backend& queue, const options& opts)
       : queue_(queue), opts_(opts), piece_rows_(rows_of_piece(opts)), layout_(source.layout()),
         sample_elements_(source.sample().elements()), row_labels_(source.label_shape().elements()),
-        row_predictions_(source.forward().at(source.loss()).dims.elements()),
+        row_predictions_(source.row_predictions()),
         row_numbers_(opts.predictions ? source.forward().at(source.predictions()).dims.elements() : 0),
         counts_hits_(source.forward().producer(source.loss()).outputs.size() > 2), report_{piece_rows_ * row_predictions_,
                                                                                            std::ssize(layout_.slots),

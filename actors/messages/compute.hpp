@@ -94,6 +94,8 @@ struct gradient_ready {
   int slot = 0;
   kernels::buffer gradients; ///< the flat array that it is in
   copied_factors factors;
+  std::int64_t rows = 0; ///< that it is the mean over, this and the next
+  double ignored = 0;    ///< of these; not of a model that other code computes
 };
 
 /// Compute actor to worker: the step is done.

@@ -71,6 +71,8 @@ worker_setup working(const job& what, const protocols::protocol& runs, protocols
   out.machine = runs.make_worker(what.protocol, self, what.seed);
   out.machine->model_is(static_cast<std::uint64_t>(floats) * sizeof(float));
   out.machine->nodes_are(what.cluster.blocks);
+  out.sum_partitions = runs.reduces_gradients(what.protocol) ? what.partitions_of_sum(floats) : 1;
+  out.machine->partitions_are(out.sum_partitions);
   out.pushes.keeps = what.cluster.replicas > 1;
   out.pushes.overlaps = what.exchange.overlap;
   out.receive_buffers = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);

@@ -243,9 +243,11 @@ void send_in_partitions(const proxy_target& target, wire::peer_part head, const 
   using kind = protocols::peer_message::kind;
   const auto whole = flat(head.where);
   const bool waited_for = head.message.is == kind::chunk || head.message.is == kind::standing;
-  const int priority = waited_for ? small_message : replica_priority;
+  const auto priority_of = [&](const wire::range& where) {
+    return head.message.is == kind::chunk ? target.priority_of(where) : waited_for ? small_message : replica_priority;
+  };
   if (whole.size() == 0 || head.as != kernels::form::fp32) { // what is encoded is a partition already
-    target.hub->send(target.node, head, payload, priority);
+    target.hub->send(target.node, head, payload, priority_of(head.where));
     return;
   }
   for (const auto part : cut_into_partitions(whole, waited_for ? chunk_partition_bytes : target.partition_bytes)) {
@@ -253,7 +255,7 @@ void send_in_partitions(const proxy_target& target, wire::peer_part head, const 
     target.hub->send(target.node, head,
                      payload.slice(static_cast<std::size_t>(part.begin - whole.begin) * sizeof(float),
                                    static_cast<std::size_t>(part.size()) * sizeof(float)),
-                     priority);
+                     priority_of(head.where));
   }
 }
 

@@ -89,7 +89,7 @@ struct proxy_target {
   int priority_of(const wire::range& where) const;
 };
 
-/// Sends a message of one worker to another. What is waited for, a chunk of a sum or a standing, goes first, in partitions of
+/// Sends a message of one worker to another. A standing goes first, and a chunk of a sum by its place, in partitions of
 /// `chunk_partition_bytes`; a replica goes last, in the target's.
 void send_in_partitions(const proxy_target& target, wire::peer_part head, const kernels::buffer& payload);
 

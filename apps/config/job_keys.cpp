@@ -143,14 +143,16 @@ void add_protocol(key_list& keys, const actors::extensions& added) {
 
 void add_exchange(key_list& keys) {
   const std::string s = "exchange";
-  TROUPE_KEY(s, "partition_kib", (integer{16, 32768}), job.exchange.partition_kib,
-             "gradients and parameters travel in parts of at most so many KiB");
+  TROUPE_KEY(
+      s, "partition_kib", (integer{16, 32768}), job.exchange.partition_kib,
+      "gradients and parameters travel in parts of at most so many KiB; in so many allreduce sums a gradient, each by itself");
   TROUPE_KEY(
       s, "order", (text{{"layers", "ready"}, {}}), job.exchange.order,
       "which part goes first of those that wait for a lane; layers: that of the first layer; ready: the one that came first");
-  TROUPE_KEY(s, "overlap", boolean{}, job.exchange.overlap,
-             "a part of a gradient leaves while backward goes on, and forward begins with the first parameters that come; "
-             "false: when the whole is there");
+  TROUPE_KEY(
+      s, "overlap", boolean{}, job.exchange.overlap,
+      "a part of a gradient leaves, or is summed, while backward goes on, and forward begins with the first parameters that "
+      "come; false: when the whole is there");
 }
 
 void add_cluster(key_list& keys) {

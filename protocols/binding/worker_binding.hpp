@@ -45,7 +45,8 @@ namespace troupe::protocols {
 ///   void send(const send_peer&);                                anything but a chunk
 ///   tensor send_chunk(const send_peer&, const tensor& of);      some segments; what `of` is then
 ///   tensor add_up(const tensor& to, const segment_range&, const operands<tensor>&);  what `to` is then; `own`: what is in place
-///   void take_step(const close&, const tensor& sum, double weight, const segment_range&);
+///   void take_step(const protocols::take_step&, const tensor& sum);
+///   void undo_steps();                                          those since the last of a version
 ///   void mix_common(const segment_range&, double own);          own parameters there = own times own + the rest times the newest
 ///   void take_state(version, const tensor&);                    as `join` had it from a peer
 ///   void refused(const std::string& why);                       what a peer has sent
@@ -116,6 +117,11 @@ public:
   /// The computation that `World::begin` started is done; `gradient` if it has one.
   void on(computed msg, std::optional<tensor> gradient = {}) {
     msg.gradient = gradient ? store_.keep(*std::move(gradient)) : ticket{};
+    ask(msg);
+  }
+  /// Likewise, while it goes on: a part of the gradient is there.
+  void on(computed_partition msg, tensor gradient) {
+    msg.gradient = store_.keep(std::move(gradient));
     ask(msg);
   }
   void on(const fetch_order& msg) { ask(msg); }
@@ -238,11 +244,13 @@ private:
       world_.broken("a worker adds to a ticket that it does not have");
   }
   void perform(const take_step& effect) {
-    if (const auto sum = store_.take(effect.sum.tensor))
-      world_.take_step(effect.round, *sum, effect.sum.weight, effect.part);
-    else
-      world_.broken("a worker takes a step at a ticket that it does not have");
+    if (!store_.has(effect.sum.tensor))
+      return world_.broken("a worker takes a step at a ticket that it does not have");
+    world_.take_step(effect, store_.find(effect.sum.tensor));
+    if (effect.last)
+      store_.drop(effect.sum.tensor);
   }
+  void perform(const undo_steps&) { world_.undo_steps(); }
   void perform(const mix_common& effect) { world_.mix_common(effect.part, effect.own); }
   void perform(const take_state& effect) {
     if (const auto state = store_.take(effect.from))

@@ -187,7 +187,7 @@ void cluster::hear(const envelope& mail) {
       return;
   } else if (mail.to.kind == role::worker) {
     const worker_role& at = *workers_.at(mail.to.index);
-    const bool stale = std::holds_alternative<computed>(mail.content) && mail.generation != at.computation;
+    const bool stale = mail.generation != 0 && mail.generation != at.computation;
     if (!at.alive || at.self.incarnation != mail.life || stale)
       return;
   } else if ((mail.to.kind == role::holder || mail.to.kind == role::lead) && !holders_->at(mail.to.index).alive) {

@@ -64,6 +64,7 @@ std::string text_of(const message& msg) {
           [](const computed& m) {
             return fmt::format("computed step {}, {} samples{}", m.step, m.samples, m.finite ? "" : ", not finite");
           },
+          [](const computed_partition& m) { return fmt::format("computed partition {} of step {}", m.partition, m.step); },
           [](const expired& m) { return fmt::format("timer {}", m.timer.value); },
           [](const prepared& m) {
             return fmt::format("holder {} is {}prepared for v{}, decision {}", m.holder.value, m.possible ? "" : "not to be ",
@@ -130,6 +131,7 @@ void digest::add(const message& msg) {
                  },
                  [&](const peer_envelope& m) { add(m.head.from.worker.value), add(m.head.round); },
                  [&](const computed& m) { add(m.step), add(whole(m.samples)), add(m.finite ? 1 : 0); },
+                 [&](const computed_partition& m) { add(m.step), add(m.partition); },
                  [&](const expired& m) { add(m.timer.value); },
                  [&](const prepared& m) { add(m.holder.value), add(m.ver.value), add(m.decision), add(m.possible ? 1 : 0); },
                  [&](const commit_order& m) { add(m.ver.value), add(m.decision); },

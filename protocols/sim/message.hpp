@@ -57,8 +57,8 @@ using plan_envelope = std::shared_ptr<const plan>;
 
 using message = std::variant<joined, down, holder_down, held, evaluated, report, hold_order, resume_order, fetch_order,
                              plan_envelope, worker_down, push_envelope, arrival, close, send_order, drop_order, partial_envelope,
-                             params_envelope, peer_envelope, computed, expired, prepared, commit_order, takes_over,
-                             record_envelope, new_backup, admit_order, copy_request, piece_envelope, caught_up>;
+                             params_envelope, peer_envelope, computed, computed_partition, expired, prepared, commit_order,
+                             takes_over, record_envelope, new_backup, admit_order, copy_request, piece_envelope, caught_up>;
 
 std::string text_of(endpoint who); ///< "holder 2"
 std::string text_of(const message& msg);

@@ -76,6 +76,10 @@ struct options {
   inject_spec inject{};
   calibration measured{};
   std::uint64_t model_bytes = 0;
+  /// Where workers sum gradients: in so many partitions, each by itself. `ready`: after what share of a step's time each of them
+  /// is there; empty: all at its end.
+  std::uint32_t partitions = 1;
+  std::vector<double> ready{};
   kernels::form push_form = kernels::form::fp32;   ///< of pushes; sums of pushes are fp32
   kernels::form params_form = kernels::form::fp32; ///< of parameters, but for those that are sent whole
   /// In a sparse form: the share of a push's elements that is sent, by the version it is computed against, and that of the

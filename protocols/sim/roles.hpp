@@ -75,7 +75,8 @@ struct cluster::worker_role {
   void send(const send_peer& order);
   tensor send_chunk(const send_peer& order, const tensor& of);
   tensor add_up(const tensor& to, const segment_range& part, const operands<tensor>& sum);
-  void take_step(const close& round, const tensor& sum, double weight, const segment_range& part);
+  void take_step(const protocols::take_step& order, const tensor& sum);
+  static void undo_steps() {} ///< none is taken before the last
   void mix_common(const segment_range& part, double own);
   void take_state(version ver, const tensor& from);
   void refused(const std::string& why);
@@ -116,6 +117,7 @@ private:
   void send_to(holder_id target, const push_envelope& whole);
   nanoseconds time_of(const batch& of);
   void outcome_is(computed& done, const sim::gradient& found) const;
+  void announce_partitions();
   tensor common() const; ///< the newest version, where all workers take the same steps
   std::uint64_t fingerprint() const;
 };

@@ -2,6 +2,7 @@
 // Sums of gradients by name.
 #include "protocols/sim/tally.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace troupe::protocols::sim {
@@ -116,8 +117,15 @@ tensor tally_numerics::slice(const tensor& whole, std::uint32_t, std::uint32_t) 
   return whole;
 }
 
+/// All ranges have the same terms: where they do not, the mean of them has weights that no sum has.
 tensor tally_numerics::join(std::span<const tensor> ranges, std::uint32_t, std::uint32_t) {
-  return ranges.empty() ? tensor{} : ranges.front();
+  const auto differs = [&](const tensor& range) { return tally_of(range) != tally_of(ranges.front()); };
+  if (std::ranges::none_of(ranges, differs))
+    return ranges.empty() ? tensor{} : ranges.front();
+  std::vector<operand> terms;
+  for (const tensor& range : ranges)
+    terms.push_back({.tensor = range, .weight = 1 / static_cast<double>(ranges.size())});
+  return tensor_of(tally_of(terms));
 }
 
 tensor tally_numerics::sum(std::span<const operand> terms) {

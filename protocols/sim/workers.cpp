@@ -64,6 +64,7 @@ void cluster::worker_role::begin_life(incarnation life) {
   std::unique_ptr<worker> machine = in.protocol_.make_worker(in.options_.protocol, self, in.options_.seed);
   machine->model_is(in.options_.model_bytes);
   machine->nodes_are(in.options_.blocks);
+  machine->partitions_are(in.options_.partitions);
   bound = std::make_unique<worker_binding<worker_role>>(*this, std::move(machine), self, in.protocol_.decentralized);
   maths = in.maths_.make_worker(self);
   replica.clear();
@@ -93,6 +94,10 @@ void cluster::worker_role::hear(const message& msg) {
                  [&](const takes_over& m) {
                    ++moves[m.shard];
                    bound->on(m);
+                 },
+                 [&](const computed_partition& m) {
+                   if (gradient) // else all of it is there
+                     bound->on(m, *gradient);
                  },
                  [&](const computed& m) {
                    done_at = 0;
@@ -164,6 +169,21 @@ void cluster::worker_role::begin(const compute& order, const plan& current, cons
   const endpoint here{role::worker, self.worker.value};
   in.queue_.push(done_at,
                  envelope{.from = here, .to = here, .content = done, .life = self.incarnation, .generation = ++computation});
+  if (own == nullptr && gradient && done.samples > 0)
+    announce_partitions();
+}
+
+void cluster::worker_role::announce_partitions() {
+  const endpoint here{role::worker, self.worker.value};
+  for (std::uint32_t i = 1; i < in.options_.ready.size(); ++i)
+    in.queue_.push(done_at - static_cast<nanoseconds>((1 - in.options_.ready[i]) * static_cast<double>(outcome.compute)),
+                   envelope{.from = here,
+                            .to = here,
+                            .content =
+                                computed_partition{
+                                    .step = outcome.step, .partition = i, .samples = outcome.samples, .ignored = outcome.ignored},
+                            .life = self.incarnation,
+                            .generation = computation});
 }
 
 void cluster::worker_role::end_step(computed& done) {
@@ -301,16 +321,20 @@ tensor cluster::worker_role::add_up(const tensor& to, const segment_range& part,
   return pieces.size() == 1 ? pieces.front() : std::make_shared<const cut_tensor>(std::move(pieces));
 }
 
-void cluster::worker_role::take_step(const close& round, const tensor& sum, double weight, const segment_range& part) {
-  close how = round;
-  const std::vector<tensor> pieces = in.pieces_of(sum, part.of);
-  const auto first = pieces.begin() + static_cast<std::ptrdiff_t>(pieces.size() / part.of * part.first);
-  const auto last = pieces.begin() + static_cast<std::ptrdiff_t>(pieces.size() / part.of * part.last);
-  shard_numerics& fragment = *replica.at(part.first);
-  const tensor here = in.maths_.join(std::vector(first, last), part.first, part.of);
+/// With the last step, when the sums of all partitions are in place.
+void cluster::worker_role::take_step(const protocols::take_step& order, const tensor& sum) {
+  if (!order.last)
+    return;
+  const std::uint32_t index = order.part.first / in.options_.partitions, fragments = order.part.of / in.options_.partitions;
+  const std::vector<tensor> pieces = in.pieces_of(sum, order.part.of);
+  const auto cuts = static_cast<std::ptrdiff_t>(pieces.size() / fragments);
+  const auto first = pieces.begin() + cuts * index;
+  const tensor here = in.maths_.join(std::vector(first, first + cuts), index, fragments);
+  shard_numerics& fragment = *replica.at(index);
+  close how = order.round;
   if (in.options_.clips && how.step.method == step_rule::kind::optimizer)
     how.step.squares = fragment.squares_of(here);
-  const operands<tensor> terms{{.tensor = here, .weight = weight}};
+  const operands<tensor> terms{{.tensor = here, .weight = order.sum.weight}};
   for (listener* each : in.listeners_)
     each->stepping(self, how, terms);
   fragment.step(terms, how, {});

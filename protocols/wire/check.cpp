@@ -143,7 +143,7 @@ fault check(const copy_part& m) {
   return holds_words(m.where, m.words);
 }
 fault check(const segment_range& s) {
-  constexpr std::uint32_t most = 256 * max_listed_workers; // of as many fragments as an allreduce may have
+  constexpr std::uint32_t most = segment_range::most_parts * max_listed_workers;
   if (s.first >= s.last || s.last > s.of || s.of > most)
     return fmt::format("segments {} to {} of {}", s.first, s.last, s.of);
   return {};

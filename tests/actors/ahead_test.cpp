@@ -93,6 +93,26 @@ struct eager_machine final : protocols::worker {
   protocols::worker_effects on(const protocols::peer_message&) override { return {}; }
 };
 
+/// Remembers which partitions of a gradient are there, and does what it is told to at any `fetch_order`.
+struct obedient_machine final : protocols::worker {
+  std::vector<protocols::computed_partition> there;
+  protocols::worker_effects next;
+  protocols::worker_effects on(const protocols::plan&) override { return {}; }
+  protocols::worker_effects on(const protocols::params& msg) override {
+    return {protocols::adopt{msg.ver, msg.parameters}, step(1, msg.position)};
+  }
+  protocols::worker_effects on(const protocols::computed&) override { return {}; }
+  protocols::worker_effects on(const protocols::computed_partition& msg) override {
+    there.push_back(msg);
+    return {};
+  }
+  protocols::worker_effects on(const protocols::peer_message&) override { return {}; }
+  protocols::worker_effects on(const protocols::fetch_order&) override { return std::exchange(next, {}); }
+  static protocols::compute step(std::uint64_t number, std::uint64_t position) {
+    return {.step = number, .position = position, .parts = {{0, 1}}};
+  }
+};
+
 /// Actors that run when a test says so, and the host's memory.
 class AheadTest : public testing::Test {
 protected:
@@ -118,6 +138,8 @@ protected:
   const std::shared_ptr<std::vector<loaded_batch>> loaded = std::make_shared<std::vector<loaded_batch>>();
   const std::shared_ptr<eager_machine> machine = std::make_shared<eager_machine>();
   std::shared_ptr<params_assembler> from_lane;
+  std::shared_ptr<common_replica> common; ///< none: parameters come from shards
+  std::shared_ptr<obedient_machine> sums; ///< likewise
   const compute_actor computes = system.spawn<compute_actor::stateful_impl<patient_compute_state>>(asked);
   worker_actor worker;
 
@@ -131,6 +153,12 @@ protected:
     setup.receive_buffers = from_lane = std::make_shared<params_assembler>(flat_range{0, count}, allocate);
     setup.from_peers = std::make_shared<peer_assembler>(flat_range{0, count}, allocate);
     setup.machine = machine;
+    if (common) {
+      setup.common = common;
+      setup.sum_partitions = 2;
+      setup.keeps_own = true;
+      setup.machine = sums;
+    }
     setup.compute = computes;
     setup.loader = system.spawn<loader_actor::stateful_impl<counting_loader_state>>(loaded);
     worker = system.spawn<worker_impl>(std::move(setup));
@@ -270,6 +298,106 @@ TEST_F(AheadWorker, BeginsStepsOfOneBatchAlone) {
   step_ends();
   part(4, {0, one});
   EXPECT_EQ(asked->ahead.size(), 1U);
+}
+
+/// A gradient is summed among workers, in two partitions: the second begins within the third parameter, a matrix.
+class AheadInSums : public AheadWorker {
+protected:
+  kernels::buffer gradient;
+  flat_range first{};
+
+  void begins_first_step(bool overlaps = true) {
+    sums = std::make_shared<obedient_machine>();
+    common = std::make_shared<common_replica>(queue, optimizer_spec{.lr = 0.5}, count, 100,
+                                              std::vector<update_range>{{.where = {0, count}}});
+    first = common->where({0, 1, 2});
+    ASSERT_TRUE(one < first.end && first.end < two);
+    gradient = queue->allocate(static_cast<std::size_t>(count) * sizeof(float));
+    std::ranges::fill(gradient.span<float>(), 1.0F);
+    begins(overlaps);
+    part(1, {0, count}, false);
+    ASSERT_EQ(asked->steps.size(), 1U);
+  }
+  void ready(int slot, std::uint64_t step = 1) { say(gradient_ready{step, slot, gradient, {}, 4, 0.5}); }
+  /// Once the second partition of the gradient has been told, and all of it is there.
+  void first_step_ends() {
+    ready(3);
+    ready(2);
+    ASSERT_EQ(sums->there.size(), 1U);
+    step_ends();
+  }
+  void does(protocols::worker_effects what) {
+    sums->next = std::move(what);
+    say(protocols::fetch_order{});
+  }
+  protocols::take_step stepping(std::uint32_t partition, bool last) const {
+    return {.round = {.ver = {1}, .workers = 1},
+            .sum = {sums->there.front().gradient, 1},
+            .part = {partition, partition + 1, 2},
+            .last = last};
+  }
+};
+
+TEST_F(AheadInSums, TheMachineHearsOfAPartitionOnceAllOfItIsThere) {
+  begins_first_step();
+  ready(3);
+  EXPECT_TRUE(sums->there.empty());
+  ready(2, 7); // of another step
+  EXPECT_TRUE(sums->there.empty());
+  ready(2);
+  ASSERT_EQ(sums->there.size(), 1U);
+  EXPECT_EQ(sums->there[0], (protocols::computed_partition{1, sums->there[0].gradient, 1, 4, 0.5}));
+  ready(1);
+  EXPECT_EQ(sums->there.size(), 1U);
+  ready(0);
+  ASSERT_EQ(sums->there.size(), 2U);
+  EXPECT_EQ(sums->there[1].partition, 0U);
+}
+
+TEST_F(AheadInSums, NothingOfItBeforeTheEndWhereNothingIsToOverlap) {
+  begins_first_step(false);
+  for (int slot = 3; slot >= 0; --slot)
+    ready(slot);
+  EXPECT_TRUE(sums->there.empty());
+}
+
+TEST_F(AheadInSums, NothingOfItWhileTheJobIsHeld) {
+  begins_first_step();
+  say(pause_order{});
+  for (int slot = 3; slot >= 0; --slot)
+    ready(slot);
+  EXPECT_TRUE(sums->there.empty());
+}
+
+TEST_F(AheadInSums, ForwardBeginsWithTheParametersThatAreStepped) {
+  begins_first_step();
+  first_step_ends();
+  const auto before = common->parameters();
+  does({stepping(0, false)});
+  ASSERT_EQ(asked->ahead.size(), 1U);
+  const auto hint = asked->ahead.front();
+  EXPECT_EQ(hint.there, (std::vector<flat_range>{first}));
+  EXPECT_EQ(hint.data.x, loaded->back().data.x);
+  EXPECT_EQ(hint.parameters.as<float>()[0], 0.5F) << "1 - 0.5 * 1";
+  EXPECT_EQ(common->parameters(), before);
+  does({stepping(1, true), obedient_machine::step(2, 8)});
+  EXPECT_EQ(asked->ahead.size(), 1U);
+  ASSERT_EQ(asked->steps.size(), 2U);
+  EXPECT_EQ(asked->steps.back().parameters, hint.parameters);
+  EXPECT_EQ(asked->steps.back().parts.front().data.x, hint.data.x);
+}
+
+TEST_F(AheadInSums, StepsThatAreUndoneLeaveTheParametersAsTheyWere) {
+  begins_first_step();
+  first_step_ends();
+  does({stepping(0, false)});
+  does({protocols::undo_steps{}});
+  EXPECT_EQ(common->parameters().as<float>()[0], 1);
+  does({stepping(0, false)});
+  ASSERT_EQ(asked->ahead.size(), 2U) << "another version is coming";
+  does({stepping(1, true), obedient_machine::step(2, 8)});
+  EXPECT_EQ(asked->steps.back().parameters, asked->ahead.back().parameters);
+  EXPECT_EQ(asked->steps.back().parameters.as<float>()[count - 1], 0.5F);
 }
 
 /// A compute actor on the host, and the steps of another that was told nothing.

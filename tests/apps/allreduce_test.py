@@ -9,8 +9,10 @@ usage: allreduce_test.py TROUPE [unittest arguments]
 """
 import json
 import os
+import shutil
 import signal
 import struct
+import subprocess
 
 import cluster_test
 from cluster_test import JOB, THOROUGH
@@ -21,6 +23,7 @@ ALL, OTHERS = WORKERS * BATCH, (WORKERS - 1) * BATCH  # samples of a step
 LAST = f"node-{WORKERS - 1}"
 FIRST_OF_TWO = f"node-{WORKERS - 2}"
 ALGORITHMS = ("direct", "ring", "halving", "tree", "broadcast")
+IN_PARTITIONS = ("--set", "exchange.partition_kib=16")  # ten of this model's gradient
 
 # One epoch, so that each batch is whole. Of every other step an evaluation tells the samples.
 SLOW = JOB.replace("train_samples = 1200", f"train_samples = {ALL * STEPS}").replace("test_samples = 300", "test_samples = 50")
@@ -68,6 +71,7 @@ class AllreduceTest(RespawnTest):
         came_from, expected = [], self.path("expected.safetensors")
         for number, (workers, until) in enumerate(stretches):
             kept = self.path(f"{algorithm}-{number}")
+            shutil.rmtree(kept, ignore_errors=True)  # of another subtest
             made = self.run_job("--set", f"cluster.workers={workers}", "--set", f"stop.steps={until}", "--set", f"checkpoint.dir={kept}",
                                 "--save", expected, *like, *came_from, job=SLOW)
             came_from = ["--resume", os.path.join(kept, f"step-{until}")]
@@ -80,11 +84,11 @@ class AllreduceTest(RespawnTest):
 
 class Deaths(AllreduceTest):
     def test_the_others_go_on(self):
-        for algorithm, *more in (*zip(some("direct", "ring")), ("tree", "--set", "protocol.group=2")):
+        for algorithm, *more in (*zip(some("direct", "ring")), ("tree", "--set", "protocol.group=2"), ("direct", *IN_PARTITIONS)):
             with self.subTest(algorithm, more=more):
                 self.pids = set()
                 run = self.reduce(algorithm, "--set", "cluster.respawn=false", *more)
-                os.kill(self.child(run, FIRST_OF_TWO if more else LAST), signal.SIGKILL)
+                os.kill(self.child(run, FIRST_OF_TWO if "protocol.group=2" in more else LAST), signal.SIGKILL)
                 result, err = self.end_of(run)
                 self.assertEqual((result["steps"], result["restarts"]), (STEPS, 0), err)
                 whole = result["gradients"] - (WORKERS - 1) * STEPS  # a step has a gradient of everyone who is there
@@ -128,6 +132,35 @@ class Groups(AllreduceTest):
         link = "--set", "inject.link.latency_ms=0.1"
         self.sync = self.run_job()
         self.assertEqual(self.digest(3, *link), self.sync["weights_digest"])
+
+
+class Partitions(AllreduceTest):
+    def test_one_digest_whenever_sums_are_made(self):
+        sync = self.run_job()["weights_digest"]
+        for algorithm in some("direct", "ring"):
+            with self.subTest(algorithm):
+                by = ("--set", "protocol.name=allreduce", "--set", f"protocol.algorithm={algorithm}", "--set", "protocol.group=1", *IN_PARTITIONS)
+                digests = {self.run_job("--nodes", nodes, *by, *more)["weights_digest"]
+                           for nodes, *more in (("1",), ("2",), ("5",), ("5", "--set", "exchange.overlap=false"), ("2", "--set", "exchange.order=ready"))}
+                self.assertEqual(len(digests), 1)
+                if algorithm in ("direct", "broadcast"):
+                    self.assertEqual(digests, {sync})
+
+    def test_an_optimizer_that_needs_all_of_a_gradient_has_it(self):
+        for optimizer in (("optimizer.clip_norm=0.5",), ("optimizer.name=lars", "optimizer.lr=2", "optimizer.trust=0.02"),
+                          ("optimizer.name=adamw", "optimizer.momentum=", "optimizer.lr=0.01")):
+            with self.subTest(optimizer):
+                how = [word for each in optimizer for word in ("--set", each)]
+                sync = self.run_job(*how)
+                reduced = self.run_job("--nodes", "3", *how, "--set", "protocol.name=allreduce", "--set", "protocol.group=1", *IN_PARTITIONS)
+                self.assertEqual(reduced["weights_digest"], sync["weights_digest"])
+                self.assertEqual(self.simulated(*how, "--set", "protocol.name=allreduce", *IN_PARTITIONS)["train_loss"], sync["train_loss"])
+
+    def simulated(self, *arguments):
+        done = subprocess.run([cluster_test.TROUPE, "simulate", self.path("job.toml"), "--json", "--set", "inject.step_ms=10", *arguments],
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])
 
 
 class LocalSteps(AllreduceTest):

@@ -132,6 +132,10 @@ class Bytes(TrafficTest):
         for algorithm in ("direct", "ring", "halving", "tree", "broadcast"):
             with self.subTest(algorithm):
                 self.expect_what_check_says("allreduce", "apart", 60, "--set", f"protocol.algorithm={algorithm}")
+        for algorithm, codec in ("direct", "none"), ("ring", "none"), ("direct", "int8"):
+            with self.subTest("in partitions", algorithm=algorithm, codec=codec):
+                self.expect_what_check_says("allreduce", "apart", 60, "--set", f"protocol.algorithm={algorithm}", "--set", "exchange.partition_kib=16",
+                                            "--set", f"codec.push={codec}")
         self.expect_what_check_says("allreduce", "two a node", 60, "--set", "protocol.algorithm=direct", "--set", "codec.push=int4")
         factors = [f"protocol.{each}" for each in ("algorithm=broadcast", "group=1")] + ["codec.push=factors"]
         self.expect_what_check_says("allreduce", "two a node", 60, *(word for each in factors for word in ("--set", each)))

@@ -154,11 +154,12 @@ def scaling(s):
 
 
 def in_turn(s, job, *ways, on=()):
-    """The newest run each way, and the median of how many samples/s the last has by the first."""
+    """The newest run each way (settings, apart by blanks), and the median of how many steps/s the last has by the first."""
     ratios = []
     for _ in range(TIMES):
-        made = [s.troupe("run", *job, *sets(way), on=on) for way in ways]
-        ratios.append(made[-1]["samples_per_s"] / made[0]["samples_per_s"])
+        made = [s.troupe("run", *job, *sets(*way.split()), on=on) for way in ways]
+        first, last = (run["steps"] / run["samples"] * run["samples_per_s"] for run in (made[0], made[-1]))
+        ratios.append(last / first)
     return made, statistics.median(ratios)
 
 
@@ -190,6 +191,18 @@ def overlap(s):
         s.claim("the same: communication that is hidden", f"{hidden['overlap']:.2f}", "> 0", hidden["overlap"] > 0)
         _, found = in_turn(s, job, "exchange.order=ready", "exchange.order=layers", on=on)
         s.claim("the same: steps/s by layers, by those in the order of readiness", f"{found:.2f}", ">= 1", found >= 1)
+        summed = [*job, *sets("protocol.name=allreduce")]
+        (_, hidden), found = in_turn(s, summed, "exchange.overlap=false", "exchange.overlap=true", on=on)
+        s.claim("the same, allreduce: steps/s with overlap by without", f"{found:.2f}", ">= 1.6", found >= 1.6)
+        s.claim("the same: communication that is hidden", f"{hidden['overlap']:.2f}", "> 0", hidden["overlap"] > 0)
+        whole = "exchange.partition_kib=32768"
+        _, found = in_turn(s, [*summed, *sets("exchange.overlap=false")], whole, "exchange.partition_kib=1024", on=on)
+        s.claim("the same, without overlap: steps/s of sums by partitions by those of whole sums", f"{found:.2f}", ">= 1", found >= 1)
+        _, found = in_turn(s, summed, f"{whole} exchange.order=ready", "exchange.order=layers", on=on)
+        s.claim("the same, with overlap: by layers, by whole layers in the order of readiness", f"{found:.2f}", ">= 1.2", found >= 1.2)
+        # A batch of one sample computes next to nothing: its steps are of communication alone.
+        _, found = in_turn(s, summed, "exchange.overlap=true", "data.batch=1", on=on)
+        s.claim("the same: time of a step by that of communication alone", f"{found:.2f}", "<= 1.1", found <= 1.1)
 
 
 def lanes(s):

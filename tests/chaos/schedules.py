@@ -83,6 +83,7 @@ def drawn(seed):
         late = [f"protocol.{each}" for each in ("steps=4", "fragments=2", "overlap_steps=1", "outer=nesterov")]
         sets += late * (algorithm != "" and draw.random() < 0.4)
         sets += ["codec.push=int4"] * (algorithm in ("direct", "broadcast") and draw.random() < 0.5)
+        sets += ["exchange.partition_kib=16"] * (algorithm != "" and draw.random() < 0.6)  # thirteen of a gradient
         return Schedule(seed, form, sets, faults, replays=False)
     if form == "shard":
         sets[-1:] = ["cluster.shards=4", "cluster.placement=colocated"]

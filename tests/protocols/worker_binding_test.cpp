@@ -102,11 +102,12 @@ struct world_of_words {
       out += (out.empty() ? "" : " + ") + (term.from == operand<tensor>::source::own ? to : term.tensor);
     return out;
   }
-  void take_step(const close& round, const tensor& sum, double, const segment_range& part) {
-    steps.push_back(std::to_string(round.ver.value) + ": " + sum);
-    if (part != segment_range{})
-      steps.back() += fmt::format(" in {} of {}", part.first, part.of);
+  void take_step(const protocols::take_step& order, const tensor& sum) {
+    steps.push_back(std::to_string(order.round.ver.value) + ": " + sum);
+    if (order.part != segment_range{})
+      steps.back() += fmt::format(" in {} of {}", order.part.first, order.part.of);
   }
+  void undo_steps() { steps.push_back("undone"); }
   void mix_common(const segment_range& part, double own) { steps.push_back(fmt::format("{} own {}", part.first, own)); }
   void take_state(version ver, const tensor& from) { steps.push_back(std::to_string(ver.value) + " is " + from); }
   void refused(const std::string& why) { refusals.push_back(why); }

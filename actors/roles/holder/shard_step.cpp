@@ -73,6 +73,7 @@ void shard_step::take(const std::vector<double>& memory) {
   if (memory.size() < 2)
     return;
   optimizer_.resume_after(static_cast<std::int64_t>(memory[0]));
+  last_.reset();
   if (memory[1] >= 0)
     last_ = static_cast<protocols::step_rule::kind>(memory[1]);
   if (memory.size() >= 4 && !outer_)

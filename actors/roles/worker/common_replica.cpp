@@ -2,6 +2,7 @@
 // Sums among workers, and the steps that all of them take.
 #include "actors/roles/worker/common_replica.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -30,9 +31,11 @@ using step_kind = protocols::step_rule::kind;
 common_replica::common_replica(std::shared_ptr<kernels::backend> queue, const optimizer_spec& spec, std::int64_t floats,
                                std::int64_t data_size, std::vector<update_range> ranges, const protocols::step_rule& steps_by,
                                std::int64_t unit)
-    : queue_(std::move(queue)), clip_norm_(steps_by.method == step_kind::optimizer ? spec.clip_norm : 0), floats_(floats),
-      unit_(unit), step_(steps_by.method == step_kind::optimizer ? spec : optimizer_spec{.momentum = 0}, *queue_, floats,
-                         data_size, std::move(ranges)) {
+    : queue_(std::move(queue)), clip_norm_(steps_by.method == step_kind::optimizer ? spec.clip_norm : 0),
+      at_once_(clip_norm_ > 0
+               || (steps_by.method == step_kind::optimizer && std::ranges::any_of(ranges, &update_range::own_rate))),
+      floats_(floats), unit_(unit), step_(steps_by.method == step_kind::optimizer ? spec : optimizer_spec{.momentum = 0}, *queue_,
+                                          floats, data_size, std::move(ranges)) {
   TROUPE_ASSERT(queue_->on_host());
   if (steps_by.method == step_kind::outer) // a state has as many floats before the first step as after
     step_.begin_outer(steps_by);
@@ -102,12 +105,14 @@ void common_replica::add_up(const kernels::buffer& to, const protocols::segment_
   queue_->enqueue(kernels::weighted_sum{.terms = terms, .y = place, .count = range.size()});
 }
 
-void common_replica::take_step(protocols::close round, const kernels::buffer& sum, double weight,
-                               const protocols::segment_range& part) {
-  const auto range = where(part);
-  std::vector<kernels::term> terms{{sum.as<const float>(), weight}};
+void common_replica::take_step(const protocols::take_step& order, const kernels::buffer& sum) {
+  if (at_once_ && !order.last)
+    return;
+  auto round = order.round;
+  const auto range = at_once_ ? flat_range{0, floats_} : where(order.part);
+  std::vector<kernels::term> terms{{sum.as<const float>(), order.sum.weight}};
   kernels::buffer scaled;
-  if (weight != 1) { // the mean is what is measured, and what a statistic moves by
+  if (order.sum.weight != 1) { // the mean is what is measured, and what a statistic moves by
     scaled = queue_->allocate(bytes_of(floats_));
     terms.front().data += range.begin;
     queue_->enqueue(kernels::weighted_sum{.terms = terms, .y = scaled.as<float>() + range.begin, .count = range.size()});
@@ -115,14 +120,45 @@ void common_replica::take_step(protocols::close round, const kernels::buffer& su
   }
   if (clip_norm_ > 0)
     round.step.squares = squares_of(terms.front().data, step_.ranges(), clip_norm_);
-  step_.begin(round);
-  auto out = nobody_else_holds(parameters_) ? parameters_ : queue_->allocate(bytes_of(floats_));
-  if (range.size() < floats_ && !out.shares_block_with(parameters_))
-    queue_->copy(out.data(), parameters_.data(), bytes_of(floats_));
-  step_.apply(terms, round, parameters_.as<const float>(), out.as<float>(), range);
-  parameters_ = std::move(out);
+  if (!next_) {
+    if (!order.last)
+      before_.memory = step_.memory();
+    step_.begin(round);
+    next_ = order.last && nobody_else_holds(parameters_) ? parameters_ : queue_->allocate(bytes_of(floats_));
+    if (order.last && range.size() < floats_ && !next_.shares_block_with(parameters_))
+      queue_->copy(next_.data(), parameters_.data(), bytes_of(floats_));
+  }
+  if (!order.last)
+    keep_for_undo(range);
+  step_.apply(terms, round, parameters_.as<const float>(), next_.as<float>(), range);
+  if (range.size() > 0)
+    join(stepped_, range);
+  if (!order.last)
+    return;
+  parameters_ = std::exchange(next_, {});
+  stepped_.clear();
   if (sums_)
     sums_->made(round.ver);
+}
+
+void common_replica::keep_for_undo(flat_range where) {
+  const auto now = step_.buffers();
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (i == before_.buffers.size())
+      before_.buffers.push_back(queue_->allocate(bytes_of(floats_)));
+    queue_->copy(before_.buffers[i].as<float>() + where.begin, now[i].second.as<const float>() + where.begin,
+                 bytes_of(where.size()));
+  }
+}
+
+void common_replica::undo_steps() {
+  const auto now = step_.buffers();
+  for (const auto& where : std::exchange(stepped_, {}))
+    for (std::size_t i = 0; i < now.size(); ++i)
+      queue_->copy(now[i].second.as<float>() + where.begin, before_.buffers[i].as<const float>() + where.begin,
+                   bytes_of(where.size()));
+  if (std::exchange(next_, {}))
+    step_.take(before_.memory);
 }
 
 std::int64_t common_replica::state_floats() const {

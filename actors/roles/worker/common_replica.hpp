@@ -54,9 +54,13 @@ public:
   kernels::buffer zeros() const;
   /// In `to`, a flat array, these segments become the sum of terms: of chunks of just these segments, or of what is in place.
   void add_up(const kernels::buffer& to, const protocols::segment_range& part, const protocols::operands<kernels::buffer>& sum);
-  /// The next version of these segments, at this sum times `weight`; the rest of it is as it was. If it is a gradient, it is of
-  /// everything, and if gradients are clipped, it is measured first.
-  void take_step(protocols::close round, const kernels::buffer& sum, double weight, const protocols::segment_range& part);
+  /// The next version, at a sum that is there in some segments: see protocols::take_step. Where a step needs all of a gradient,
+  /// because that is clipped, or matrices have rates of their own, it is taken with the last.
+  void take_step(const protocols::take_step& order, const kernels::buffer& sum);
+  /// Those since the last of a version.
+  void undo_steps();
+  /// Parameters of the version that is being made, and where they are there. They are parameters() once it is made.
+  incomplete_array coming() const { return {next_, stepped_}; }
   /// All of it in one block: parameters, the optimizer's buffers, and its memory. Not before it has begun.
   kernels::buffer state() const;
   /// How many floats that has: a multiple of 16.
@@ -64,11 +68,21 @@ public:
   void take_state(protocols::version ver, const kernels::buffer& from);
 
 private:
+  void keep_for_undo(flat_range where);
+
   std::shared_ptr<kernels::backend> queue_;
   double clip_norm_;
+  bool at_once_; ///< a step needs all of its gradient
   std::int64_t floats_, unit_;
   shard_step step_;
   kernels::buffer parameters_;
+  kernels::buffer next_;            ///< of the version that is being made
+  std::vector<flat_range> stepped_; ///< where it is
+  /// What its steps have changed there.
+  struct {
+    std::vector<double> memory;
+    std::vector<kernels::buffer> buffers;
+  } before_;
   std::unique_ptr<chunk_encoder> sums_; ///< none: what travels is as it is
 };
 

@@ -15,7 +15,7 @@ namespace troupe::actors {
 
 compute_state::compute_state(measured_pointer<device_compute_actor> self, compute_setup setup)
     : self_(self), queue_(std::move(setup.queue)), foreign_(setup.net->computed_by() != nullptr),
-      floats_(setup.net->layout().floats()), held_(*queue_),
+      floats_(setup.net->layout().floats()), row_predictions_(foreign_ ? 1 : setup.net->row_predictions()), held_(*queue_),
       replica_(*queue_, setup.local_optimizer, floats_, &held_, update_ranges(setup.net->layout(), {0, floats_})),
       clip_norm_(setup.local_optimizer.clip_norm), clips_pushes_(setup.clips_pushes),
       gradient_blocks_([queue = queue_](std::size_t bytes) { return queue->allocate(bytes); }),
@@ -205,10 +205,14 @@ void compute_state::enqueue_part() {
     done_.factors = {queue_->allocate(factor_bytes_), part.data.rows};
     args.factors = done_.factors.block.as<float>();
   }
-  if (alone)
-    args.gradient_ready = [asker = asker_, step, gradients = gradient_, factors = done_.factors](int slot) {
-      caf::anon_send(asker, gradient_ready{step, slot, gradients, factors});
+  if (alone) {
+    const auto predictions = part.data.rows * row_predictions_;
+    const step_outcome known{.rows = part.data.rows, .predictions = predictions, .counted = part.data.counted};
+    args.gradient_ready = [asker = asker_, step, gradients = gradient_, factors = done_.factors, rows = known.rows,
+                           ignored = known.ignored_rows()](int slot) {
+      caf::anon_send(asker, gradient_ready{step, slot, gradients, factors, rows, ignored});
     };
+  }
   args.done = [me, step, mark = held_.mark()] { caf::anon_send(me, compute_finished{step, mark}); };
   plan_->enqueue_step(args);
   if (inputs_ && parts_done_ + 1 < request_.parts.size())

@@ -83,7 +83,7 @@ private:
   measured_pointer<device_compute_actor> self_;
   std::shared_ptr<kernels::backend> queue_;
   bool foreign_; ///< the model is: its computer may outlive this actor
-  std::int64_t floats_;
+  std::int64_t floats_, row_predictions_;
   std::unique_ptr<plan> plan_;
   in_flight held_;
   replica replica_;

@@ -50,6 +50,12 @@ worker_state::worker_state(measured_pointer<worker_actor> self, worker_setup set
       track_(setup_.trace, setup_.self) {
   if (!setup_.meter)
     setup_.meter = std::make_shared<worker_meter>();
+  if (setup_.common && setup_.sum_partitions > 1 && pushes_.overlaps()) {
+    push_target all{};
+    for (std::uint32_t i = 0; i < setup_.sum_partitions; ++i)
+      all.partitions.push_back(setup_.common->where({i, i + 1, setup_.sum_partitions}));
+    summed_.find(setup_.net->layout(), {std::move(all)});
+  }
   activity_.enter("waits for a plan");
   end_with_reason(*self, setup_.device ? std::string{setup_.device->name()} : "cpu");
   // They live and die together: a worker needs its compute actor and loader, and its node reports the reason.
@@ -190,6 +196,8 @@ void worker_state::begin(const protocols::compute& request, const protocols::pla
   step_ = {};
   step_.request = request;
   pushes_.begin(plan.gone, request.stream_as);
+  if (!summed_.all().empty())
+    step_.slots_missing = summed_.all().front();
   if (own != nullptr && own->from_common)
     mix({{.tensor = setup_.common->parameters()}});
   step_.measures = own != nullptr && own->measures;
@@ -252,8 +260,8 @@ void worker_state::ask_for(const slice& rows) {
 /// The machine knows nothing of it: it hears of them, and asks for the step, once all are.
 void worker_state::go_ahead() {
   const auto& last = step_.request;
-  if (!coming_ || !pushes_.overlaps() || setup_.device || setup_.common || step_.computing || !step_.chunks.empty() || finished_
-      || step_.update || last.parts.size() != 1)
+  if (!coming_ || !pushes_.overlaps() || setup_.device || step_.computing || !step_.chunks.empty() || finished_ || step_.update
+      || last.parts.size() != 1)
     return;
   const auto rows = slice_at(setup_, coming_->position, last, last.parts.front().index);
   if (rows.size() == 0 || rows.size() > setup_.batch)
@@ -263,7 +271,7 @@ void worker_state::go_ahead() {
       ask_for(rows);
     return;
   }
-  auto [parameters, there] = parameters_in_.so_far(coming_->key);
+  auto [parameters, there] = setup_.common ? setup_.common->coming() : parameters_in_.so_far(coming_->key);
   if (const auto slots = leading_slots(setup_.net->layout(), there); slots > std::exchange(coming_->slots_told, slots))
     self_->send(setup_.compute, ahead_request{std::move(parameters), std::move(there), next_batch_->data, setup_.seed});
 }
@@ -300,7 +308,17 @@ void worker_state::compute() {
 void worker_state::on_gradient(const gradient_ready& msg) {
   if (!step_.computing || msg.step != step_.request.step)
     return;
-  pushes_.ready(msg);
+  if (!setup_.common)
+    return pushes_.ready(msg);
+  // While the job is held, no result reaches the machine. Of what other code computes, it is not known yet what a mean is over.
+  if (step_.slots_missing.empty() || !clock_.running() || setup_.net->computed_by())
+    return;
+  for (const auto& [none, partition] : summed_.of(msg.slot))
+    if (--step_.slots_missing[partition] == 0)
+      bound_.on(
+          protocols::computed_partition{
+              .step = msg.step, .partition = static_cast<std::uint32_t>(partition), .samples = msg.rows, .ignored = msg.ignored},
+          msg.gradients);
 }
 
 /// When the compute actor ends, its unanswered requests fail first; its reason comes by the link and ends this actor too.
@@ -451,6 +469,19 @@ void worker_state::send(const protocols::send_peer& effect) {
             to_peers_.send(msg, result.sum);
           },
           [this](const caf::error& e) { compute_failed(e); });
+}
+
+void worker_state::take_step(const protocols::take_step& order, const tensor& sum) {
+  if (order.last)
+    exchange_.ends(clock_.now(), *setup_.meter);
+  setup_.common->take_step(order, sum);
+  if (order.last) {
+    adopted_ = order.round.ver;
+    return coming_.reset();
+  }
+  if (!coming_)
+    coming_ = {order.round.ver.value, bound_.work().after(step_.request.position)};
+  go_ahead();
 }
 
 void worker_state::take_state(protocols::version ver, const tensor& from) {

@@ -41,6 +41,7 @@ struct worker_setup {
   std::shared_ptr<worker_meter> meter;
   std::shared_ptr<const model> net;
   push_setup pushes;
+  std::uint32_t sum_partitions = 1;                  ///< of a gradient that is summed among workers; see protocols::worker
   std::shared_ptr<params_assembler> receive_buffers; ///< the lane's thread reads parameters into them
   std::shared_ptr<peer_assembler> from_peers;        ///< likewise replicas of other workers
   std::shared_ptr<decoded_parameters> decoder;       ///< none: parameters travel as they are
@@ -73,6 +74,7 @@ struct step_state {
   bool computing = false;
   protocols::nanoseconds begun = 0; ///< training time
   kernels::buffer gradient;         ///< of a step on the replica
+  std::vector<int> slots_missing;   ///< of each partition of a gradient that is summed among workers
   copied_factors factors;           ///< of the gradient that is pushed, if it has any
 };
 
@@ -82,9 +84,9 @@ struct coming_parameters {
   std::size_t slots_told = 0;          ///< so many, the first, the compute actor knows to be there
 };
 
-/// Parameters are double-buffered: the next ones are read from the lane while a step still uses the last. On the host, the next
-/// step's forward begins as soon as the first of them are there. On a device, they are uploaded partition by partition as they
-/// come, and the next batch while a step computes.
+/// Parameters are double-buffered: the next ones are read from the lane, or made of sums among workers, while a step still uses
+/// the last. On the host, the next step's forward begins as soon as the first of them are there. On a device, they are uploaded
+/// partition by partition as they come, and the next batch while a step computes.
 ///
 /// If step times are emulated, a step's result is kept back until its time has passed, in training time; waiting for data is part
 /// of it. While the job is held, no result reaches the machine or the replica: an evaluation then sees the parameters before the
@@ -133,10 +135,10 @@ public:
     setup_.common->add_up(to, part, sum);
     return to;
   }
-  void take_step(const protocols::close& round, const tensor& sum, double weight, const protocols::segment_range& part) {
-    exchange_.ends(clock_.now(), *setup_.meter);
-    setup_.common->take_step(round, sum, weight, part);
-    adopted_ = round.ver;
+  void take_step(const protocols::take_step& order, const tensor& sum);
+  void undo_steps() {
+    setup_.common->undo_steps();
+    coming_.reset();
   }
   void mix_common(const protocols::segment_range& part, double own) {
     self_->send(setup_.compute, mix_request{setup_.common->mean_with(own), setup_.common->where(part)});
@@ -193,6 +195,7 @@ private:
   own_timer crash_;
   peer_sender to_peers_;
   push_sender pushes_;
+  partition_slots summed_; ///< by their only target
   worker_track track_;
   std::optional<loaded_batch> next_batch_;
   std::optional<slice> asked_for_;
