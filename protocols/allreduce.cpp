@@ -153,6 +153,7 @@ void allreduce_worker::settle(worker_effects& out) {
   if (!has_it(self_))
     return; // it comes
   settled_ = true;
+  writes_ = plan_.workers.front() == self_;
   answer(out);
   begin(out);
 }
@@ -355,9 +356,14 @@ void allreduce_worker::on_state(const peer_message& msg, worker_effects& out) {
   course_ = msg.course;
   if (own.limit.at_samples != 0 || own.limit.at_version != 0) // it has heard where to stop
     course_.limit = own.limit;
+  const bool was_behind = ver_.has_value();
   ver_ = version{msg.round};
   settled_ = true;
   out.emplace_back(take_state{*ver_, msg.data});
+  // Of this version nobody else writes what all have. Who has it from the beginning may be of a later plan than who wrote it.
+  const bool wrote = std::exchange(writes_, plan_.workers.front() == self_);
+  if (was_behind && wrote && writes_ && saves(msg.facts))
+    save(out);
   if (msg.round > 0)
     report(out, msg.facts, 0);
   answer(out);
@@ -478,11 +484,16 @@ void allreduce_worker::finish(worker_effects& out) {
     course_.samples += static_cast<std::uint64_t>(sum.samples);
   course_.position = position_;
   ver_ = made;
-  if (sum.saves || (at_its_limit() && course_.limit.saves_at(made)))
+  if (saves(sum))
     save(out);
   report(out, sum, std::exchange(compute_, 0));
   open_ = false;
   begin(out);
+}
+
+/// Whether the version that it has, of a sum with these facts, is for a checkpoint.
+bool allreduce_worker::saves(const facts& of) const {
+  return of.saves || (at_its_limit() && course_.limit.saves_at(*ver_));
 }
 
 void allreduce_worker::save(worker_effects& out) {

@@ -113,6 +113,7 @@ private:
   void begin(worker_effects& out);
   void step(worker_effects& out);
   void report(worker_effects& out, const collective::facts& of, nanoseconds compute);
+  bool saves(const collective::facts& of) const;
   void save(worker_effects& out);
   void answer(worker_effects& out);
   void on_chunk(const peer_message& msg, worker_effects& out);
@@ -156,6 +157,7 @@ private:
   std::uint32_t late_ = 0;                     ///< steps to make before it makes a version
   std::optional<collective::facts> sum_;       ///< its first partition is there, and says this of all
   std::optional<collective::facts> carried_;   ///< at a new version: of steps that it left in the worker's own parameters
+  bool writes_ = false;                        ///< what all have: it was the first of the plan that was settled last
   bool resumes_ = false;                       ///< those are there from a checkpoint, with what `own_` says
   std::map<std::uint64_t, open_round> rounds_; ///< the open one and, of who is ahead, the next
   std::optional<version> asked_;               ///< by an evaluator that has no answer yet

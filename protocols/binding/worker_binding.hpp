@@ -128,7 +128,9 @@ public:
   void on(const hold_order& msg) { ask(msg); }
   void on(const checkpoint_order& msg) { ask(msg); }
   void on(const keep_order& msg) {
-    if (!machine_->saves_later(msg.ver))
+    if (machine_->saves_later(msg.ver))
+      later_.insert(msg.ver);
+    else
       save(msg.ver);
   }
   /// A push that is not in a version yet may be lost with the shard, or what its lead knew of it with the lead.
@@ -257,6 +259,9 @@ private:
       world_.take_state(effect.ver, *state);
     else
       world_.broken("a worker takes a state that it does not have");
+    // It does not make the versions up to this one any more.
+    while (!later_.empty() && *later_.begin() <= effect.ver)
+      save(later_.extract(later_.begin()).value());
   }
 
   void perform(const save_replica& effect) {
@@ -272,6 +277,7 @@ private:
 
   /// Once for each version. An order for an older one than the newest may still come: a shard took long to write its file.
   void save(version marked) {
+    later_.erase(marked);
     if (!saved_.insert(marked).second)
       return;
     if (saved_.size() > max_saved)
@@ -311,6 +317,7 @@ private:
   ticket_store<tensor> store_;
   plan_epoch adopted_;               ///< of the parameters in use
   std::optional<version> in_hand_{}; ///< adopted last
+  std::set<version> later_{};        ///< of checkpoints that wait for what it will keep then
   std::set<version> saved_{{}};      ///< of the checkpoints that have what this worker keeps; there is none of version 0
   ticket in_use_;                    ///< the adopted parameters, until they are pushed
   std::optional<tensor> pushed_sum_{};

@@ -235,6 +235,37 @@ TEST(Allreduce, TheFirstOfThePlanWritesWhatAllHave) {
   EXPECT_EQ(only<save_replica>(out), (save_replica{v(1), false, {.position = 20, .samples = 20}}));
 }
 
+/// What it saves where another has made the first version, for a checkpoint or not, and gives it to this one at the next plan.
+std::vector<save_replica> saved_of_given(allreduce_worker& worker, bool wanted, const std::vector<std::uint32_t>& others = {1}) {
+  plan next = plan_of(2, {0});
+  for (const std::uint32_t other : others)
+    next.workers.push_back(life(other));
+  worker.on(next);
+  for (const std::uint32_t other : others)
+    worker.on(standing(other, 2, 1));
+  return all<save_replica>(worker.on(peer_message{.from = life(others.front()),
+                                                  .round = 1,
+                                                  .data = t(300),
+                                                  .is = kind::state,
+                                                  .epoch = e(2),
+                                                  .facts = {20, 10, true, 0, wanted},
+                                                  .course = {.position = 20, .samples = 20}}));
+}
+
+TEST(Allreduce, WhoWritesWhatAllHaveDoesSoOfAVersionThatItIsGiven) {
+  allreduce_worker first = begun(plan_of(1, {0, 1}));
+  EXPECT_THAT(saved_of_given(first, true), ElementsAre(save_replica{v(1), true, {.position = 20, .samples = 20}}));
+  allreduce_worker plain = begun(plan_of(1, {0, 1}));
+  EXPECT_TRUE(saved_of_given(plain, false).empty());
+}
+
+// It may be there already: by who made it, or by the first of an earlier plan.
+TEST(Allreduce, WhoComesNewWritesNothingOfWhatItIsGiven) {
+  allreduce_worker joins{life(0), {.which = algorithm::direct}};
+  joins.on(plan_of(1, {1}));
+  EXPECT_TRUE(saved_of_given(joins, true).empty());
+}
+
 TEST(Allreduce, WhereItStopsItSavesIfTheCoordinatorSaysSo) {
   using saves = hold_order::saves;
   const auto saved = [](const hold_order& limit) {

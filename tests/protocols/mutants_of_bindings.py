@@ -70,6 +70,8 @@ MUTANTS = [
     (CLOCK, "if (timer.awaited && *timer.awaited <= due)\n      return;", "if (timer.awaited)\n      return;", "a timer that is armed anew for earlier comes late"),
     (CLOCK, "    timer.deadline.reset();\n    if (order.delay < 0)", "    if (order.delay < 0)", "a timer cannot be disarmed"),
     ("binding/worker_binding.hpp", "      store_.replace(of, world_.send_chunk(effect, store_.find(of)));", "      world_.send_chunk(effect, store_.find(of));", "worker: what a sum became where it was sent is lost"),
-    ("binding/worker_binding.hpp", "    if (!machine_->saves_later(msg.ver))\n", "", "worker: a version that it is still to make is saved before"),
+    ("binding/worker_binding.hpp", "    if (machine_->saves_later(msg.ver))\n", "    if (false)\n", "worker: a version that it is still to make is saved before"),
     ("binding/worker_binding.hpp", "void perform(const mix_common& effect) { world_.mix_common(effect.part, effect.own); }", "void perform(const mix_common& effect) { world_.mix_common({}, effect.own); }", "worker: a version of a part is mixed everywhere"),
+    (WORKER, "*later_.begin() <= effect.ver)", "*later_.begin() < effect.ver)", "worker: a version that it is given instead of making it is not saved"),
+    (WORKER, "*later_.begin() <= effect.ver)", "true)", "worker: with a version that it is given, those that are to come are saved, too"),
 ]

@@ -170,6 +170,23 @@ TEST_F(WorkerBinding, AVersionThatItIsStillToMakeIsSavedThen) {
   EXPECT_EQ(world.saved, (std::vector<std::uint64_t>{5, 6}));
 }
 
+// A peer has given it that version, or a later one: it does not make it any more, and the coordinator waits for its file.
+TEST_F(WorkerBinding, AVersionThatItIsGivenInsteadIsSavedThen) {
+  subject = bound(true);
+  plan_with(2, 1);
+  machine->later = v(1);
+  for (const std::uint64_t ver : {5, 8, 6})
+    subject->on(keep_order{v(ver)});
+  EXPECT_TRUE(world.saved.empty());
+  perform({save_replica{v(5), false, {}}});
+  subject->on(peer_message{.from = {w(1), {}}, .is = peer_message::kind::state}, std::string("all"));
+  perform({take_state{v(6), machine->messages.back().data}});
+  EXPECT_EQ(world.saved, (std::vector<std::uint64_t>{5, 6})) << "the eighth is to come";
+  subject->on(peer_message{.from = {w(1), {}}, .is = peer_message::kind::state}, std::string("all"));
+  perform({take_state{v(9), machine->messages.back().data}});
+  EXPECT_EQ(world.saved, (std::vector<std::uint64_t>{5, 6, 8}));
+}
+
 TEST_F(WorkerBinding, ParametersOfItsOwnAreSavedAsItsMachineNamesThem) {
   subject = bound(true);
   plan_with(2, 1);
