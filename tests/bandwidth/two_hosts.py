@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+import time
 
 CLUSTER = """name = "two-hosts"
 [security]
@@ -24,6 +25,14 @@ port = 7400
 def possible():
     """Not in a container that may make no namespaces, either."""
     return all(shutil.which(tool) for tool in ("ip", "tc", "unshare")) and subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode == 0
+
+
+def wait_for_listener(on, address, port):
+    deadline = time.monotonic() + 30
+    while subprocess.run([*on, "bash", "-c", f": < /dev/tcp/{address}/{port}"], capture_output=True, check=False).returncode:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"nobody listens at {address}:{port}")
+        time.sleep(0.05)
 
 
 @contextlib.contextmanager
@@ -50,4 +59,5 @@ def two_hosts(troupe, rate):
             node = subprocess.Popen([*host, troupe, "node", file, "--name", name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             left.callback(node.wait)
             left.callback(node.terminate)
+        wait_for_listener(on_host[0], "10.78.0.1", 7400)  # the other one joins it
         yield on_host[0], str(file)
