@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A gradient that workers sum in partitions: each by itself, during backward; steps as sums come, once the first says what they
 // are of.
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -17,14 +18,8 @@ using testing::HasSubstr;
 /// Worker 0, in its first step, of three partitions.
 allreduce_worker in_partitions(const plan& with = plan_of(1, {0, 1}), algorithm which = algorithm::direct) {
   allreduce_worker out{life(0), {.which = which}};
-  out.model_is(model);
   out.partitions_are(3);
-  out.on(with);
-  out.on(params{.epoch = with.epoch, .parameters = t(50)});
-  for (const member& other : with.workers)
-    if (other != life(0))
-      out.on(standing(other.worker.value, with.epoch.value, 0));
-  return out;
+  return begun(with, std::move(out));
 }
 
 computed_partition there(std::uint64_t step, std::uint32_t partition, std::uint64_t gradient) {
@@ -197,11 +192,8 @@ TEST(AllreduceInPartitions, APeersChunkWaitsForTheOwnTerm) {
 // Each version is of one fragment.
 TEST(AllreduceInPartitions, AFragmentIsCutIntoThem) {
   allreduce_worker worker{life(0), {.which = algorithm::direct, .steps = 2, .fragments = 2}};
-  worker.model_is(model);
   worker.partitions_are(2);
-  worker.on(plan_of(1, {0, 1}));
-  worker.on(params{.epoch = e(1), .parameters = t(50)});
-  worker.on(standing(1, 1, 0));
+  worker = begun(plan_of(1, {0, 1}), std::move(worker));
   const auto sent = all<send_peer>(worker.on(done(1, 100)));
   ASSERT_EQ(sent.size(), 2U);
   EXPECT_EQ(sent[0].message.part, (segment_range{7, 8, 8}));

@@ -3,6 +3,8 @@
 #include "protocols/allreduce.hpp"
 #include "protocols/allreduce_rule.hpp"
 
+#include <utility>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -87,15 +89,9 @@ TEST(Allreduce, ElsewhereEachGradientGoesByItsShareOfTheBatch) {
 /// One of four workers, two on each of two nodes, in its first step. `group`: 0, by nodes; else by numbers.
 allreduce_worker one_of_four(std::uint32_t self, std::uint32_t group, const plan& with) {
   allreduce_worker out{life(self), {.which = algorithm::direct, .group = group}};
-  out.model_is(model);
   if (group == 0)
     out.nodes_are({2, 2});
-  out.on(with);
-  out.on(params{.epoch = with.epoch, .parameters = t(50)});
-  for (const member& other : with.workers)
-    if (other != life(self))
-      out.on(standing(other.worker.value, with.epoch.value, 0));
-  return out;
+  return begun(with, std::move(out), life(self));
 }
 
 // Its first takes part for both workers of a node; terms go by their shares, for it does not know those of the other node.
@@ -323,12 +319,7 @@ constexpr step_rule outer{.method = step_rule::kind::outer, .lr = 0.7, .momentum
 
 /// Worker 0 of two, in the first of two steps.
 allreduce_worker in_local_steps(std::optional<algorithm> which = algorithm::direct) {
-  allreduce_worker out{life(0), {.which = which, .steps = 2, .outer = outer}};
-  out.model_is(model);
-  out.on(plan_of(1, {0, 1}));
-  out.on(params{.epoch = e(1), .parameters = t(50)});
-  out.on(standing(1, 1, 0));
-  return out;
+  return begun(plan_of(1, {0, 1}), allreduce_worker{life(0), {.which = which, .steps = 2, .outer = outer}});
 }
 
 TEST(AllreduceOfLocalSteps, TheFirstBeginsAtTheVersionAndTheLastBringsTheMovement) {

@@ -44,16 +44,18 @@ inline computed done(std::uint64_t step, std::uint64_t gradient, std::int64_t sa
   return {.step = step, .gradient = t(gradient), .samples = samples, .loss = 0.5, .compute = 3};
 }
 
-/// Worker 0, which has the initial parameters and has heard from each of the others: in its first step.
-inline allreduce_worker begun(const plan& with, std::optional<algorithm> which = algorithm::direct) {
-  allreduce_worker out{life(0), {.which = which}};
-  out.model_is(model);
-  out.on(with);
-  out.on(params{.epoch = with.epoch, .parameters = t(50)});
+/// This worker, which has the initial parameters and has heard from each of the others: in its first step.
+inline allreduce_worker begun(const plan& with, allreduce_worker worker, member self = life(0)) {
+  worker.model_is(model);
+  worker.on(with);
+  worker.on(params{.epoch = with.epoch, .parameters = t(50)});
   for (const member& other : with.workers)
-    if (other != life(0))
-      out.on(standing(other.worker.value, with.epoch.value, 0));
-  return out;
+    if (other != self)
+      worker.on(standing(other.worker.value, with.epoch.value, 0));
+  return worker;
+}
+inline allreduce_worker begun(const plan& with, std::optional<algorithm> which = algorithm::direct) {
+  return begun(with, allreduce_worker{life(0), {.which = which}});
 }
 
 /// Worker 0 of two, past its first version: in its second step.
