@@ -29,6 +29,15 @@ void partition_slots::find(const parameter_layout& layout, const std::vector<pus
   }
 }
 
+std::vector<std::pair<std::size_t, std::size_t>> partition_slots::complete(int slot) {
+  std::vector<std::pair<std::size_t, std::size_t>> out;
+  if (!of_slot_.empty())
+    for (const auto& [target, partition] : of_slot_[static_cast<std::size_t>(slot)])
+      if (--missing_[target][partition] == 0)
+        out.emplace_back(target, partition);
+  return out;
+}
+
 push_sender::push_sender(push_setup setup, std::shared_ptr<const model> net, const training_clock& clock,
                          exchange_watch& exchange, std::shared_ptr<kernels::backend> device, device_compute_actor computes)
     : setup_(std::move(setup)), net_(std::move(net)), clock_(clock), exchange_(exchange), device_(std::move(device)),
@@ -44,7 +53,7 @@ void push_sender::begin(const std::set<protocols::holder_id>& gone, const std::o
     partitions_.find(net_->layout(), setup_.targets);
   }
   stream_as_ = streams() ? stream_as : std::nullopt;
-  slots_missing_ = partitions_.all();
+  partitions_.begin();
 }
 
 /// What is clipped has to be measured first, and a device's gradient is encoded once it is complete.
@@ -53,8 +62,8 @@ bool push_sender::streams() const {
 }
 
 void push_sender::ready(const gradient_ready& msg) {
-  for (auto [target, partition] : partitions_.of(msg.slot))
-    if (--slots_missing_[target][partition] == 0 && stream_as_)
+  for (const auto& [target, partition] : partitions_.complete(msg.slot))
+    if (stream_as_)
       send_partition(target, partition, msg.gradients, *stream_as_, msg.factors);
 }
 
@@ -71,7 +80,7 @@ push_sender::sent_parts push_sender::send_parts(const protocols::push& push, con
     setup_.encoder->measure(gradient.span<const float>());
   for (std::size_t t = 0; gradient && t < setup_.targets.size(); ++t)
     for (std::size_t p = 0; p < setup_.targets[t].partitions.size(); ++p) {
-      if (!streamed || slots_missing_[t][p] != 0 || moved_.contains(setup_.targets[t].holder))
+      if (!streamed || !partitions_.is_complete(t, p) || moved_.contains(setup_.targets[t].holder))
         send_partition(t, p, gradient, push, factors);
       out.bytes += wire::payload_bytes(head_of(t, p, push));
     }

@@ -26,21 +26,20 @@ struct push_target {
   std::vector<flat_range> partitions;
 };
 
-/// Which parameters each partition of a push waits for. A partition is complete once backward has completed every slot that has
-/// elements in it.
+/// Which parameters each partition of a gradient waits for. A partition is complete once backward has completed every slot that
+/// has elements in it.
 class partition_slots {
 public:
-  /// How many slots each partition of each target has.
-  using counts = std::vector<std::vector<int>>;
-
   void find(const parameter_layout& layout, const std::vector<push_target>& targets);
-  const counts& all() const { return counts_; }
-  /// (target, partition) of those that have elements of it.
-  const std::vector<std::pair<std::size_t, std::size_t>>& of(int slot) const { return of_slot_[static_cast<std::size_t>(slot)]; }
+  /// Of another gradient: nothing is complete.
+  void begin() { missing_ = counts_; }
+  /// This one is: (target, partition) of those that are complete with it.
+  std::vector<std::pair<std::size_t, std::size_t>> complete(int slot);
+  bool is_complete(std::size_t target, std::size_t partition) const { return missing_[target][partition] == 0; }
 
 private:
-  counts counts_;
-  std::vector<std::vector<std::pair<std::size_t, std::size_t>>> of_slot_;
+  std::vector<std::vector<int>> counts_, missing_;                        ///< slots of each partition of each target
+  std::vector<std::vector<std::pair<std::size_t, std::size_t>>> of_slot_; ///< none: nothing was found
 };
 
 struct push_setup {
@@ -112,9 +111,8 @@ private:
   std::set<protocols::holder_id> without_; ///< the aggregators that are gone from the targets
   partition_slots partitions_;
   // of the step
-  std::optional<protocols::push> stream_as_;
-  partition_slots::counts slots_missing_; ///< 0: streamed
-  std::set<protocols::holder_id> moved_;  ///< since it began
+  std::optional<protocols::push> stream_as_; ///< what is complete has left
+  std::set<protocols::holder_id> moved_;     ///< since it began
   struct kept_push {
     protocols::push push;
     kernels::buffer gradient;

@@ -196,8 +196,7 @@ void worker_state::begin(const protocols::compute& request, const protocols::pla
   step_ = {};
   step_.request = request;
   pushes_.begin(plan.gone, request.stream_as);
-  if (!summed_.all().empty())
-    step_.slots_missing = summed_.all().front();
+  summed_.begin();
   if (own != nullptr && own->from_common)
     mix({{.tensor = setup_.common->parameters()}});
   step_.measures = own != nullptr && own->measures;
@@ -311,14 +310,13 @@ void worker_state::on_gradient(const gradient_ready& msg) {
   if (!setup_.common)
     return pushes_.ready(msg);
   // While the job is held, no result reaches the machine. Of what other code computes, it is not known yet what a mean is over.
-  if (step_.slots_missing.empty() || !clock_.running() || setup_.net->computed_by())
+  if (!clock_.running() || setup_.net->computed_by())
     return;
-  for (const auto& [none, partition] : summed_.of(msg.slot))
-    if (--step_.slots_missing[partition] == 0)
-      bound_.on(
-          protocols::computed_partition{
-              .step = msg.step, .partition = static_cast<std::uint32_t>(partition), .samples = msg.rows, .ignored = msg.ignored},
-          msg.gradients);
+  for (const auto& [none, partition] : summed_.complete(msg.slot))
+    bound_.on(
+        protocols::computed_partition{
+            .step = msg.step, .partition = static_cast<std::uint32_t>(partition), .samples = msg.rows, .ignored = msg.ignored},
+        msg.gradients);
 }
 
 /// When the compute actor ends, its unanswered requests fail first; its reason comes by the link and ends this actor too.

@@ -74,7 +74,6 @@ struct step_state {
   bool computing = false;
   protocols::nanoseconds begun = 0; ///< training time
   kernels::buffer gradient;         ///< of a step on the replica
-  std::vector<int> slots_missing;   ///< of each partition of a gradient that is summed among workers
   copied_factors factors;           ///< of the gradient that is pushed, if it has any
 };
 
@@ -195,7 +194,7 @@ private:
   own_timer crash_;
   peer_sender to_peers_;
   push_sender pushes_;
-  partition_slots summed_; ///< by their only target
+  partition_slots summed_; ///< of a gradient that is summed among workers, by their only target
   worker_track track_;
   std::optional<loaded_batch> next_batch_;
   std::optional<slice> asked_for_;
