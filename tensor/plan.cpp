@@ -236,6 +236,8 @@ public:
     }
     allocate(bytes_of(workspace_floats));
     find_cost(source, opts.training ? training_ : evaluation_);
+    if (opts.training && cost_.flops_per_row > 0)
+      find_slot_times(training_);
     cost_.workspace_bytes = static_cast<std::int64_t>(bytes_of(workspace_floats));
   }
 
@@ -284,6 +286,10 @@ private:
         piece_rows_ < opts_.max_rows ? "piece" : "step", piece_rows_, workspace_bytes, bytes_of(layout_.floats())));
   }
 
+  double flops_per_row(const program& p, const instruction& i) const {
+    return cost_of(p.g, p.places, i.source, piece_rows_).flops / static_cast<double>(piece_rows_);
+  }
+
   /// By layer in the order of the graph, and in total.
   void find_cost(const model& source, const program& p) {
     const auto& forward = source.forward();
@@ -301,8 +307,7 @@ private:
     std::vector<bool> counted(forward.values().size(), false);
     bool backward = false;
     for (const auto& i : p.instructions) {
-      entry(i.source.layer).flops_per_row +=
-          cost_of(p.g, p.places, i.source, piece_rows_).flops / static_cast<double>(piece_rows_);
+      entry(i.source.layer).flops_per_row += flops_per_row(p, i);
       backward = backward || is_loss(i.source.op);
       for (auto in : i.source.inputs)
         if (const auto v = static_cast<std::size_t>(in); backward && v < counted.size() && !counted[v]) {
@@ -316,6 +321,24 @@ private:
       cost_.flops_per_row += layer.flops_per_row;
     for (const auto& slot : layout_.slots)
       cost_.parameter_bytes += static_cast<std::int64_t>(bytes_of(slot.elements()));
+  }
+
+  void find_slot_times(const program& p) {
+    auto& slots = cost_.slots;
+    slots.resize(layout_.slots.size());
+    const auto all = cost_.flops_per_row;
+    double done = 0;
+    for (const auto& i : p.instructions) {
+      for (auto in : i.source.inputs)
+        if (const auto& at = p.places.by_value[static_cast<std::size_t>(in)]; at.where == region::parameters) {
+          const auto after = std::ranges::upper_bound(layout_.slots, at.offset, {}, &parameter_slot::offset);
+          auto& needed = slots[static_cast<std::size_t>(after - layout_.slots.begin()) - 1].needed;
+          needed = std::min(needed, done / all);
+        }
+      done += flops_per_row(p, i);
+      for (auto slot : i.completes)
+        slots[static_cast<std::size_t>(slot)].ready = done / all;
+    }
   }
 
   /// Piece by piece; `first` is the first one's program.

@@ -69,12 +69,19 @@ struct layer_cost {
   std::int64_t kept_bytes_per_row = 0; ///< of results that stay for the backward
 };
 
+/// When a piece of a training step is at a parameter: shares of its arithmetic.
+struct slot_times {
+  double needed = 1; ///< done before the parameter is first read; 1: it never is
+  double ready = 0;  ///< done when its gradient is complete; 0: no instruction writes it
+};
+
 /// The cost of a plan, from its shapes alone.
 struct plan_cost {
   double flops_per_row = 0; ///< multiply-adds count two; forward and backward
   std::int64_t parameter_bytes = 0;
   std::int64_t workspace_bytes = 0; ///< all buffers of the plan, for a piece
   std::vector<layer_cost> layers{}; ///< in the order of the graph
+  std::vector<slot_times> slots{};  ///< in the layout's order; of training, where the plan computes anything
 };
 
 /// A compiled model. Owns its workspace; enqueue_* allocate nothing themselves (a std::function that does not fit its own

@@ -303,5 +303,27 @@ TEST(Plan, CostIsSaidByLayer) {
   EXPECT_DOUBLE_EQ(sum, r.compiled->cost().flops_per_row);
 }
 
+// By weight: forward takes 2, then 3 times as much (of 660 each), and backward 3 and 3 for the last layer's two products, but 2
+// for the first one's, which needs no gradient of x.
+TEST(Plan, CostSaysWhenAStepIsAtEachParameter) {
+  rig r{model::build({{"linear 33 relu", "linear 30"}}, {{20}, 30}).value(), {.max_rows = 8}};
+  const auto& slots = r.compiled->cost().slots;
+  ASSERT_EQ(slots.size(), 4U); // two weights, each before its bias
+  const double all = 2 + 3 + 3 + 3 + 2;
+  EXPECT_EQ(slots[0].needed, 0);
+  EXPECT_EQ(slots[1].needed, 0) << "its product adds it";
+  EXPECT_NEAR(slots[2].needed, 2 / all, 0.03);
+  EXPECT_GT(slots[2].ready, 5 / all);
+  EXPECT_LT(slots[2].ready, 11 / all + 0.03);
+  EXPECT_LT(slots[3].ready, 11 / all + 0.03);
+  EXPECT_GT(slots[0].ready, 11 / all);
+  EXPECT_EQ(std::max(slots[0].ready, slots[1].ready), 1);
+}
+
+TEST(Plan, AnEvaluationIsAtNoGradient) {
+  rig r{model::build({{"linear 3"}}, {{20}, 3}).value(), {.max_rows = 8, .training = false}};
+  EXPECT_TRUE(r.compiled->cost().slots.empty());
+}
+
 } // namespace
 } // namespace troupe
