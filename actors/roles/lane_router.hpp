@@ -86,7 +86,8 @@ struct proxy_target {
   net::node_id node;
   std::int64_t partition_bytes = 1 << 20; ///< of replicas; all else is cut by its sender
   bool by_layers = true;                  ///< those of the first layers first; false: as they come
-  int priority_of(const wire::range& where) const;
+  /// `round`: of chunks of a sum. By layers, who is ahead holds nobody up: what is left of a round goes before all of the next.
+  int priority_of(const wire::range& where, std::uint64_t round = 0) const;
 };
 
 /// Sends a message of one worker to another. A standing goes first, and a chunk of a sum by its place, in partitions of

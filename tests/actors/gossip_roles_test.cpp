@@ -383,5 +383,18 @@ TEST_F(GossipRoles, AReplicaGoesToAnotherNodeInPartitionsThatKeepTheirOrder) {
   EXPECT_EQ(hub->sent.size(), 3U) << "that there is none is said too";
 }
 
+TEST_F(GossipRoles, AChunkOfTheNextRoundGoesAfterTheLastOnes) {
+  auto hub = std::make_shared<remembering_hub>();
+  auto proxy = ends_with_the_test(system.spawn<params_proxy_impl>(proxy_target{hub, net::node_id{1}}));
+  const auto chunk = [](std::uint64_t round, std::int64_t begin) {
+    return wire::peer_part{
+        {1}, {.from = {{0}, {}}, .round = round, .is = protocols::peer_message::kind::chunk}, {begin, begin + 16}};
+  };
+  say(proxy, chunk(8, 0), floats(16, 1));
+  say(proxy, chunk(7, 1 << 20), floats(16, 1));
+  ASSERT_EQ(hub->sent.size(), 2U);
+  EXPECT_GT(hub->sent[0].second, hub->sent[1].second);
+}
+
 } // namespace
 } // namespace troupe::actors

@@ -2,6 +2,7 @@
 // Who may say what over a lane.
 #include "actors/roles/lane_router.hpp"
 
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -89,6 +90,18 @@ TEST(ProxyTarget, PartitionsGoByLayersOrAsTheyCome) {
   EXPECT_LT(by_layers.priority_of(first), by_layers.priority_of(last));
   EXPECT_EQ(as_they_come.priority_of(first), as_they_come.priority_of(last));
   EXPECT_GT(as_they_come.priority_of(first), 0) << "after small messages";
+}
+
+TEST(ProxyTarget, WhatIsLeftOfARoundGoesBeforeTheNext) {
+  const wire::range first{0, 16}, last{1 << 20, (1 << 20) + 16}, farthest{std::int64_t{1} << 40, (std::int64_t{1} << 40) + 16};
+  const proxy_target by_layers{.hub = nullptr, .node = {}}, as_they_come{.hub = nullptr, .node = {}, .by_layers = false};
+  for (const std::uint64_t round : {1ULL, 1'000ULL, (1ULL << 40) + 7}) {
+    EXPECT_LT(by_layers.priority_of(first, round), by_layers.priority_of(last, round));
+    EXPECT_LT(by_layers.priority_of(last, round), by_layers.priority_of(first, round + 1)) << round;
+    EXPECT_LT(by_layers.priority_of(farthest, round), by_layers.priority_of(first, round + 1)) << round;
+    EXPECT_LT(by_layers.priority_of(farthest, round), std::numeric_limits<int>::max()) << "before replicas";
+    EXPECT_EQ(as_they_come.priority_of(last, round), as_they_come.priority_of(first, round + 1));
+  }
 }
 
 // -- parameters for several workers of a node
