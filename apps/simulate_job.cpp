@@ -2,6 +2,7 @@
 // One job in virtual time.
 #include "apps/simulate_job.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <stdexcept>
@@ -12,6 +13,7 @@
 #include "actors/roles/codec/push_encoder.hpp"
 #include "actors/roles/coordinator/coordinator_setup.hpp"
 #include "apps/job_setup.hpp"
+#include "apps/memory_estimate.hpp"
 #include "apps/model_numerics.hpp"
 #include "apps/quadratic_options.hpp"
 #include "apps/report.hpp"
@@ -38,6 +40,33 @@ double factored_share(const actors::job& job, const model* network) {
   return static_cast<double>(factored_bytes(slots, parts, job.data.batch)) / static_cast<double>(floats) / sizeof(float);
 }
 
+/// What a worker's steps are cut into, for communication to hide behind computing; where gradients are summed among workers, the
+/// partitions of their sum. By the arithmetic of a step, and none where the model is computed by other code.
+std::vector<sim::partition_times> overlap_of(const actors::job& job, const model& network, std::uint32_t sum_partitions) {
+  constexpr std::int64_t most = 64; // more make no difference
+  const auto facts = job.exchange.overlap ? find_memory_facts(job, network, 0) : memory_facts{};
+  const auto& slots = network.layout().slots;
+  if (!facts || facts->step.slots.size() != slots.size())
+    return {};
+  const auto floats = network.layout().floats();
+  const auto bytes = std::max(job.exchange.partition_bytes(), floats * std::int64_t{sizeof(float)} / most);
+  const bool at_once = job.optimizer.clip_norm > 0 || std::ranges::any_of(slots, &parameter_slot::own_rate);
+  const bool ahead = job.compute.device == "cpu" && !(sum_partitions > 0 && at_once);
+  const auto pieces = static_cast<double>((job.data.batch + job.data.piece_rows() - 1) / job.data.piece_rows());
+  std::vector<sim::partition_times> out;
+  for (const flat_range& part :
+       sum_partitions > 0 ? cut_into_shards(floats, static_cast<int>(sum_partitions)) : cut_into_partitions({0, floats}, bytes)) {
+    sim::partition_times& times =
+        out.emplace_back(sim::partition_times{static_cast<double>(part.end) / static_cast<double>(floats), ahead ? 1.0 : 0.0, 0});
+    for (std::size_t i = 0; i < slots.size(); ++i)
+      if (slots[i].offset < part.end && part.begin < slots[i].offset + slots[i].elements()) {
+        times.needed = std::min(times.needed, facts->step.slots[i].needed / pieces);
+        times.ready = std::max(times.ready, 1 - (1 - facts->step.slots[i].ready) / pieces);
+      }
+  }
+  return out;
+}
+
 /// `network`: null where it is not known.
 sim::options simulator_options(const config::loaded_job& loaded, std::int64_t data_size, const model* network,
                                const sim::calibration& measured) {
@@ -60,7 +89,12 @@ sim::options simulator_options(const config::loaded_job& loaded, std::int64_t da
   if (const auto runs = protocols::find_protocol(job.protocol.name, loaded.added.protocols)) {
     const auto floats = static_cast<std::int64_t>(model_bytes / sizeof(float));
     out.budget = actors::push_budget_of(job, *runs, floats);
-    out.partitions = runs->reduces_gradients(job.protocol) ? job.partitions_of_sum(floats) : 1;
+    const bool sums = runs->reduces_gradients(job.protocol);
+    out.partitions = sums ? job.partitions_of_sum(floats) : 1;
+    if (!measured.compute.empty() && network != nullptr) {
+      out.overlap = overlap_of(job, *network, sums ? out.partitions : 0);
+      out.by_layers = job.exchange.order == "layers";
+    }
   }
   out.changed_share = [job](protocols::version ver) { return job.changed_share(ver.value); };
   out.colocated = job.cluster.where == actors::placement::colocated;

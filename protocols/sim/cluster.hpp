@@ -94,7 +94,6 @@ private:
   void pause(worker_id who, nanoseconds duration);
   void cut_off(worker_id who, nanoseconds duration);
   void unpark(worker_role& worker);
-  std::vector<tensor> pieces_of(const tensor& data, std::uint32_t of) const;
   void note(std::string text);
   void broken(const std::string& text);
 
@@ -107,7 +106,7 @@ private:
   std::vector<holder_place> tree_; ///< before anybody is gone
   network network_;
   std::map<std::uint64_t, envelope> transmitted_; ///< what the network has under way
-  std::uint64_t last_transmission_ = 0;
+  begun_pushes begun_;
   nanoseconds control_latency_ = 0;
   host_id host_of_coordinator_{};
   random_stream dice_, hops_;

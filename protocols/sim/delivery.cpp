@@ -21,6 +21,15 @@ bool carries_tensor(const message& msg) {
          || std::holds_alternative<partial_envelope>(msg);
 }
 
+/// Of sums by partitions those of the first layers go first, but none before the last round's.
+std::uint32_t order_on_links(const message& msg, const options& job) {
+  const auto* chunk = std::get_if<peer_envelope>(&msg);
+  if (chunk == nullptr || !job.by_layers || chunk->head.part.of <= 1)
+    return 0;
+  const auto place = std::uint64_t{chunk->head.part.first} * job.partitions / chunk->head.part.of;
+  return static_cast<std::uint32_t>(chunk->head.round * job.partitions + place);
+}
+
 /// Part of an evaluation, which takes no training time: what travels for it must not let others go on meanwhile.
 bool evaluates(const message& msg, endpoint to) {
   if (const auto* order = std::get_if<send_order>(&msg))
@@ -91,6 +100,8 @@ void cluster::send(endpoint from, endpoint to, message msg, std::uint64_t bytes,
     nanoseconds& last = last_on_link_[{actor_of(from), actor_of(to)}];
     at = last = std::max(last, at);
   }
+  if (auto* part = std::get_if<params_envelope>(&out.content); part != nullptr && out.leaves)
+    part->since = at + network_.latency();
   for (const worker_id other : along)
     if (out.leaves)
       out.others.push_back({from, {role::worker, other.value}, out.content, 0, role_of(other).self.incarnation});
@@ -122,8 +133,14 @@ void cluster::arrive(envelope&& mail) {
 void cluster::transmit(envelope&& mail) {
   TROUPE_ASSERT(mail.bytes > 0);
   const host_id from = host_of(mail.from), to = host_of(mail.to);
-  network_.start(++last_transmission_, from, to, mail.bytes, now_);
-  transmitted_.emplace(last_transmission_, std::move(mail));
+  std::uint64_t id = 0;
+  if (const auto begun = begun_.take(mail.from, mail.to, mail.content)) {
+    id = begun->transmission;
+    network_.extend(id, from, to, mail.bytes - std::min(mail.bytes, begun->bytes), now_);
+  } else {
+    id = network_.start(from, to, mail.bytes, now_, order_on_links(mail.content, options_));
+  }
+  transmitted_.emplace(id, std::move(mail));
   look_at({from, true});
   look_at({to, false});
 }
@@ -131,8 +148,10 @@ void cluster::transmit(envelope&& mail) {
 /// What is through a link has its latency before it.
 void cluster::look_at(host_link which) {
   for (const std::uint64_t id : network_.through(which, now_)) {
-    TROUPE_ASSERT(transmitted_.contains(id));
-    envelope mail = std::move(transmitted_.extract(id).mapped());
+    auto found = transmitted_.extract(id);
+    if (!found)
+      continue; // all there is of a push so far
+    envelope mail = std::move(found.mapped());
     auto others = std::exchange(mail.others, {});
     queue_.push(now_ + network_.latency(), std::move(mail));
     for (envelope& other : others)

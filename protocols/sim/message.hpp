@@ -41,6 +41,7 @@ struct params_envelope {
   holder_id from{};
   params head{};
   tensor range{};
+  nanoseconds since = -1, until = -1; ///< it came from then till then; -1: at once
 };
 struct peer_envelope {
   peer_message head{};

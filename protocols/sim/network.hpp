@@ -4,11 +4,14 @@
 
 #include <map>
 #include <optional>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "kernels/assert.hpp"
 #include "protocols/duration.hpp"
 #include "protocols/emulate/shared_link.hpp"
+#include "protocols/sim/message.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -31,10 +34,24 @@ public:
   nanoseconds latency() const { return latency_; }
   bool limited() const { return link_.mbit > 0; }
 
-  void start(std::uint64_t id, host_id from, host_id to, std::uint64_t bytes, nanoseconds now) {
+  /// A message begins, and gets a number; of two, the one with the lower `order` is more urgent.
+  std::uint64_t start(host_id from, host_id to, std::uint64_t bytes, nanoseconds now, std::uint32_t order) {
+    const std::uint64_t id = next();
     for (const host_link each : {host_link{from, true}, host_link{to, false}})
-      at(each).link.start(now, id, bytes);
+      at(each).link.start(now, id, bytes, order);
     links_left_[id] = 2;
+    return id;
+  }
+
+  /// For a message that comes to its sender bit by bit.
+  std::uint64_t next() { return ++last_; }
+  /// More of it; what was there before may be through.
+  void extend(std::uint64_t id, host_id from, host_id to, std::uint64_t bytes, nanoseconds now) {
+    for (const host_link each : {host_link{from, true}, host_link{to, false}})
+      if (shared_link& link = at(each).link; !link.extend(now, id, bytes)) {
+        link.start(now, id, bytes);
+        ++links_left_[id];
+      }
   }
 
   /// Which messages have got through both their links, now that this one is looked at.
@@ -76,6 +93,38 @@ private:
   nanoseconds latency_;
   std::map<host_link, state> links_;
   std::map<std::uint64_t, int> links_left_; ///< of messages that are under way
+  std::uint64_t last_ = 0;
+};
+
+/// What of pushes is on its way before all of it is there: of each sender and receiver the newest push. What no push follows has
+/// taken its time on the links all the same.
+class begun_pushes {
+public:
+  struct part {
+    push_id of{};
+    std::uint64_t transmission = 0, bytes = 0;
+  };
+
+  /// More of a push leaves; gives the number of its transmission.
+  std::uint64_t add(endpoint from, endpoint to, const push_id& of, std::uint64_t bytes, network& on) {
+    part& begun = newest_[{from, to}];
+    if (begun.of != of || begun.transmission == 0)
+      begun = {.of = of, .transmission = on.next()};
+    begun.bytes += bytes;
+    return begun.transmission;
+  }
+
+  /// What has left of this message, if it is such a push.
+  std::optional<part> take(endpoint from, endpoint to, const message& msg) {
+    const auto* push = std::get_if<push_envelope>(&msg);
+    const auto found = newest_.find({from, to});
+    if (push == nullptr || found == newest_.end() || found->second.of != push->head.id)
+      return std::nullopt;
+    return newest_.extract(found).mapped();
+  }
+
+private:
+  std::map<std::pair<endpoint, endpoint>, part> newest_;
 };
 
 } // namespace troupe::protocols::sim

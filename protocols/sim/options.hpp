@@ -65,6 +65,13 @@ inline std::uint64_t bytes_in(kernels::form as, std::uint64_t bytes, double shar
   return static_cast<std::uint64_t>(kernels::expected_bytes(as, {0, floats}, std::min(share, 1.0)));
 }
 
+/// A part of the parameters, and when a step is at it: shares of its time.
+struct partition_times {
+  double end = 1;    ///< up to where it goes, as a share of all parameters
+  double needed = 0; ///< what goes before its parameters are first read
+  double ready = 1;  ///< after what its gradient is there
+};
+
 struct options {
   /// Of these the simulator sets `protocol`, `period`, `decentralized` and `same_replicas` by `protocol`.
   coordinator_options job{};
@@ -76,10 +83,11 @@ struct options {
   inject_spec inject{};
   calibration measured{};
   std::uint64_t model_bytes = 0;
-  /// Where workers sum gradients: in so many partitions, each by itself. `ready`: after what share of a step's time each of them
-  /// is there; empty: all at its end.
-  std::uint32_t partitions = 1;
-  std::vector<double> ready{};
+  std::uint32_t partitions = 1; ///< where workers sum gradients: so many, each by itself
+  /// Where computing hides communication: what a step is cut into, in the order of the flat parameters; where workers sum
+  /// gradients, `partitions`. Empty: a step begins once all parameters are there, and its gradient is there at its end.
+  std::vector<partition_times> overlap{};
+  bool by_layers = false;                          ///< of partitions that workers sum, the first go first
   kernels::form push_form = kernels::form::fp32;   ///< of pushes; sums of pushes are fp32
   kernels::form params_form = kernels::form::fp32; ///< of parameters, but for those that are sent whole
   /// In a sparse form: the share of a push's elements that is sent, by the version it is computed against, and that of the

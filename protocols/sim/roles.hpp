@@ -14,6 +14,7 @@
 #include "protocols/coordinator.hpp"
 #include "protocols/ledger.hpp"
 #include "protocols/sim/cluster.hpp"
+#include "protocols/sim/step_overlap.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -104,6 +105,7 @@ struct cluster::worker_role {
   std::uint64_t steps = 0;     ///< computed so far, over all lives: what measured times are drawn by
   nanoseconds idle_since = -1; ///< it has computed, and waits for what is next
   nanoseconds paused_until = 0;
+  step_overlap overlap{};
   int partitions = 0;
   std::vector<envelope> parked{};             ///< while it is paused or cut off, or the job is held
   std::optional<push_budget> budget{};        ///< of this life
@@ -118,6 +120,8 @@ private:
   nanoseconds time_of(const batch& of);
   void outcome_is(computed& done, const sim::gradient& found) const;
   void announce_partitions();
+  void stream(const push& head);
+  void stream(const push& head, double begin, double end);
   tensor common() const; ///< the newest version, where all workers take the same steps
   std::uint64_t fingerprint() const;
 };

@@ -21,6 +21,17 @@ struct cut_tensor final : tensor_data {
   explicit cut_tensor(std::vector<tensor> of) : pieces(std::move(of)) {}
   std::vector<tensor> pieces;
 };
+/// `of`: into how many it is cut where it is whole; 0: it is as it is.
+std::vector<tensor> pieces_of(numerics& maths, const tensor& data, std::uint32_t of) {
+  std::vector<tensor> out;
+  if (const auto* cut = dynamic_cast<const cut_tensor*>(data.get()))
+    out = cut->pieces;
+  else
+    for (std::uint32_t i = 0; i < std::max(of, 1U); ++i)
+      out.push_back(of > 1 ? maths.slice(data, i, of) : data);
+  return out;
+}
+
 /// What a worker has, on its way to another.
 struct copied_replica final : tensor_data {
   explicit copied_replica(std::vector<std::unique_ptr<shard_numerics>> of) : replica(std::move(of)) {}
@@ -82,6 +93,7 @@ void cluster::worker_role::begin_life(incarnation life) {
   own_step.reset();
   measures = false;
   idle_since = -1;
+  overlap = step_overlap{in.options_.overlap};
 }
 
 void cluster::worker_role::hear(const message& msg) {
@@ -110,9 +122,12 @@ void cluster::worker_role::hear(const message& msg) {
 }
 
 std::optional<tensor> cluster::worker_role::join(const params&, const params_envelope& part) {
-  const auto parts = incoming.add(part, in.options_.job.shards);
+  params_envelope here = part;
+  here.until = in.now_;
+  const auto parts = incoming.add(here, in.options_.job.shards);
   if (!parts)
     return std::nullopt;
+  overlap.came(*parts);
   std::vector<params> heads;
   for (const params_envelope& each : *parts)
     heads.push_back(each.head);
@@ -139,9 +154,6 @@ nanoseconds cluster::worker_role::time_of(const batch& of) {
 
 void cluster::worker_role::begin(const compute& order, const plan& current, const local_step* own) {
   const batch of = batch_of(order, current);
-  worker_totals& totals = in.result_.workers[self.worker];
-  if (const nanoseconds since = std::exchange(idle_since, -1); since >= 0)
-    totals.waiting += in.now_ - since;
   computed done{.step = of.step, .samples = samples_in(of)};
   own_step.reset();
   gradient.reset();
@@ -161,22 +173,64 @@ void cluster::worker_role::begin(const compute& order, const plan& current, cons
       gradient = found.value;
     }
   }
+  const bool ahead = own == nullptr && order.parts.size() == 1 && done.samples <= in.options_.job.batch;
+  const nanoseconds begun = ahead && idle_since >= 0 ? overlap.begun(done.compute, idle_since, in.now_) : in.now_;
+  worker_totals& totals = in.result_.workers[self.worker];
+  if (const nanoseconds since = std::exchange(idle_since, -1); since >= 0)
+    totals.waiting += begun - since;
   totals.computing += done.compute;
   outcome = done;
-  done_at = std::max(in.now_, paused_until) + done.compute;
+  done_at = std::max(begun, paused_until) + done.compute;
   for (listener* each : in.listeners_)
     each->computing(in.now_, done_at, self, of);
   const endpoint here{role::worker, self.worker.value};
   in.queue_.push(done_at,
                  envelope{.from = here, .to = here, .content = done, .life = self.incarnation, .generation = ++computation});
-  if (own == nullptr && gradient && done.samples > 0)
+  if (own != nullptr || !gradient || done.samples == 0)
+    return;
+  if (!replica.empty())
     announce_partitions();
+  else if (order.stream_as && in.network_.limited() && !budget)
+    stream(*order.stream_as);
+}
+
+/// What of a push is there leaves.
+void cluster::worker_role::stream(const push& head) {
+  double begin = 0;
+  for (const partition_times& each : in.options_.overlap)
+    in.schedule(done_at - share_of(outcome.compute, 1 - each.ready) + in.options_.measured.message,
+                [this, head, first = std::exchange(begin, each.end), last = each.end, generation = computation] {
+                  if (alive && generation == computation && paused_until <= in.now_ && partitions == 0)
+                    stream(head, first, last);
+                });
+}
+
+void cluster::worker_role::stream(const push& head, double begin, double end) {
+  const push_envelope whole{.head = head, .share = in.options_.pushed_share(head.base)};
+  const endpoint here{role::worker, self.worker.value};
+  find_targets();
+  for (const holder_id target : targets) {
+    const endpoint to{role::holder, target.value};
+    if (!in.holders_->reaches(target, moves) || in.host_of(to) == host)
+      continue;
+    const bool shard = in.holders_->at(target.value).place.is_shard;
+    const std::uint32_t shards = shard ? in.options_.job.shards : 1;
+    const std::uint32_t index = shard ? target.value : 0;
+    const double share = share_in(end, index, shards) - share_in(begin, index, shards);
+    const auto bytes = static_cast<std::uint64_t>(share * static_cast<double>(bytes_of(whole, shards)));
+    if (bytes == 0)
+      continue;
+    in.network_.extend(in.begun_.add(here, to, head.id, bytes, in.network_), host, in.host_of(to), bytes, in.now_);
+    in.look_at({host, true});
+    in.look_at({in.host_of(to), false});
+  }
 }
 
 void cluster::worker_role::announce_partitions() {
   const endpoint here{role::worker, self.worker.value};
-  for (std::uint32_t i = 1; i < in.options_.ready.size(); ++i)
-    in.queue_.push(done_at - static_cast<nanoseconds>((1 - in.options_.ready[i]) * static_cast<double>(outcome.compute)),
+  const auto& overlap = in.options_.overlap;
+  for (std::uint32_t i = 1; i < overlap.size(); ++i)
+    in.queue_.push(std::max(in.now_, done_at - share_of(outcome.compute, 1 - overlap[i].ready)),
                    envelope{.from = here,
                             .to = here,
                             .content =
@@ -290,7 +344,7 @@ void cluster::worker_role::send(const send_peer& order) {
 tensor cluster::worker_role::send_chunk(const send_peer& order, const tensor& of) {
   const segment_range part = order.message.part;
   peer_envelope out{order.message, {}};
-  std::vector<tensor> pieces = in.pieces_of(of, part.of);
+  std::vector<tensor> pieces = pieces_of(in.maths_, of, part.of);
   std::vector<tensor> sent(pieces.begin() + part.first, pieces.begin() + part.last);
   const bool coded = in.options_.push_form != kernels::form::fp32 && order.cargo != collective::cargo::plain;
   for (std::uint32_t i = 0; coded && i < sent.size(); ++i) {
@@ -307,7 +361,7 @@ tensor cluster::worker_role::send_chunk(const send_peer& order, const tensor& of
 }
 
 tensor cluster::worker_role::add_up(const tensor& to, const segment_range& part, const operands<tensor>& sum) {
-  std::vector<tensor> pieces = in.pieces_of(to, part.of);
+  std::vector<tensor> pieces = pieces_of(in.maths_, to, part.of);
   std::vector<std::vector<tensor>> terms;
   for (const operand& term : sum)
     terms.push_back(term.from == operand::source::own ? std::vector(pieces.begin() + part.first, pieces.begin() + part.last)
@@ -323,10 +377,11 @@ tensor cluster::worker_role::add_up(const tensor& to, const segment_range& part,
 
 /// With the last step, when the sums of all partitions are in place.
 void cluster::worker_role::take_step(const protocols::take_step& order, const tensor& sum) {
+  overlap.came(order.part, in.now_);
   if (!order.last)
     return;
   const std::uint32_t index = order.part.first / in.options_.partitions, fragments = order.part.of / in.options_.partitions;
-  const std::vector<tensor> pieces = in.pieces_of(sum, order.part.of);
+  const std::vector<tensor> pieces = pieces_of(in.maths_, sum, order.part.of);
   const auto cuts = static_cast<std::ptrdiff_t>(pieces.size() / fragments);
   const auto first = pieces.begin() + cuts * index;
   const tensor here = in.maths_.join(std::vector(first, first + cuts), index, fragments);
@@ -344,7 +399,7 @@ void cluster::worker_role::take_step(const protocols::take_step& order, const te
 }
 
 void cluster::worker_role::mix_common(const segment_range& part, double own) {
-  std::vector<tensor> pieces = in.pieces_of(maths->sum(operands<tensor>{{.from = operand::source::own}}), part.of);
+  std::vector<tensor> pieces = pieces_of(in.maths_, maths->sum(operands<tensor>{{.from = operand::source::own}}), part.of);
   operands<tensor> terms{{.tensor = replica.at(part.first)->parameters(), .weight = 1 - own}};
   if (own != 0)
     terms.push_back({.tensor = pieces[part.first], .weight = own});
@@ -376,17 +431,6 @@ std::uint64_t cluster::worker_role::fingerprint() const {
 void cluster::worker_role::refused(const std::string& why) {
   ++in.result_.workers[self.worker].refused;
   in.note(fmt::format("worker {} refuses {}", self.worker.value, why));
-}
-
-/// `of`: into how many it is cut where it is whole; 0: it is as it is.
-std::vector<tensor> cluster::pieces_of(const tensor& data, std::uint32_t of) const {
-  std::vector<tensor> out;
-  if (const auto* cut = dynamic_cast<const cut_tensor*>(data.get()))
-    out = cut->pieces;
-  else
-    for (std::uint32_t i = 0; i < std::max(of, 1U); ++i)
-      out.push_back(of > 1 ? maths_.slice(data, i, of) : data);
-  return out;
 }
 
 void cluster::worker_role::broken(const std::string& text) const {

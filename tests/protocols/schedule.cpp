@@ -31,12 +31,16 @@ void draw_stream(std::map<std::string, spec_value>& of, random_stream& draw) {
   of["merge"] = std::array{0.0, 0.5, 0.9}.at(draw.below(3));
 }
 
-/// Of a gradient, in any order.
-void draw_partitions(options& job, random_stream draw) {
-  job.partitions = 1 + static_cast<std::uint32_t>(draw.below(4));
+/// Forward before backward, and each in any order.
+void draw_partitions(options& job, random_stream draw, bool summed) {
+  const auto partitions = 1 + static_cast<std::uint32_t>(draw.below(4));
+  if (summed)
+    job.partitions = partitions;
   if (draw.hit(0.7))
-    for (std::uint32_t i = 0; i < job.partitions; ++i)
-      job.ready.push_back(static_cast<double>(draw.below(11)) / 10);
+    for (std::uint32_t i = 0; i < partitions; ++i) {
+      const double ready = static_cast<double>(draw.below(11)) / 10, end = static_cast<double>(i + 1) / partitions;
+      job.overlap.push_back({.end = end, .needed = ready * static_cast<double>(draw.below(11)) / 10, .ready = ready});
+    }
 }
 
 /// Values for the parameters that a protocol has, within what it allows.
@@ -259,8 +263,8 @@ options schedule_of(const protocol& of, std::uint64_t seed, trouble how_much) {
   if (of.may_have_backups() && out.protocol.fan_in == 0 && draw.hit(0.5))
     out.job.replicas = 2 + static_cast<std::uint32_t>(draw.below(2));
   draw_parameters(out, draw);
-  if (of.reduces && !out.protocol.parameters.contains("steps"))
-    draw_partitions(out, random_stream::keyed(seed, 7937, static_cast<int>(how_much)));
+  if (!out.protocol.parameters.contains("steps"))
+    draw_partitions(out, random_stream::keyed(seed, 7937, static_cast<int>(how_much)), static_cast<bool>(of.reduces));
   out.inject.step_ms = 10;
   out.inject.link = {.latency_ms = 1, .mbit = draw.hit(0.5) ? 0 : 8.0};
   out.inject.stragglers.push_back({.distribution = straggler_spec::law::jitter, .spread = 0.5});
@@ -345,8 +349,8 @@ std::string describe(const options& job) {
                                 job.job.batch, job.job.data_size, job.job.stop.steps, job.clips ? ", clipped" : "");
   if (!job.blocks.empty())
     out += fmt::format("  nodes of {} workers\n", fmt::join(job.blocks, ", "));
-  if (job.partitions > 1)
-    out += fmt::format("  {} partitions, ready at {}\n", job.partitions, fmt::join(job.ready, ", "));
+  for (const partition_times& part : job.overlap)
+    out += fmt::format("  a partition up to {}, needed at {}, ready at {}\n", part.end, part.needed, part.ready);
   for (const auto& [name, value] : job.protocol.parameters)
     if (const auto* whole = std::get_if<std::int64_t>(&value))
       out += fmt::format("  {} = {}\n", name, *whole);

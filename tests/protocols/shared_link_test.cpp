@@ -49,6 +49,50 @@ TEST(SharedLink, AShortMessageOvertakesALongOne) {
   EXPECT_EQ(link.next(), 1010 * us);
 }
 
+TEST(SharedLink, AMoreUrgentMessageGoesFirst) {
+  shared_link link{one_us_a_byte};
+  link.start(0, 1, 100, 7);
+  link.start(20 * us, 2, 50, 3);
+  link.start(20 * us, 3, 50, 3);
+  link.start(30 * us, 4, 10, 9);
+  EXPECT_EQ(link.next(), 120 * us);
+  EXPECT_EQ(link.through(120 * us), (ids{2, 3}));
+  EXPECT_EQ(link.next(), 200 * us); // 80 bytes of the first are left
+  EXPECT_EQ(link.through(200 * us), ids{1});
+  EXPECT_EQ(link.through(210 * us), ids{4});
+  EXPECT_EQ(link.next(), std::nullopt);
+}
+
+TEST(SharedLink, WhatIsThroughWaitsForNothingMoreUrgent) {
+  shared_link link{one_us_a_byte};
+  link.start(0, 1, 100, 7);
+  link.start(100 * us, 2, 50, 3); // nobody has looked at the first
+  EXPECT_EQ(link.next(), 100 * us);
+  EXPECT_EQ(link.through(100 * us), ids{1});
+  EXPECT_EQ(link.next(), 150 * us);
+}
+
+TEST(SharedLink, AMessageThatGetsLongerKeepsItsPlace) {
+  shared_link link{one_us_a_byte};
+  EXPECT_FALSE(link.extend(0, 1, 100)) << "it has not begun";
+  link.start(0, 1, 100);
+  link.start(0, 2, 100);
+  EXPECT_TRUE(link.extend(50 * us, 1, 20)); // 25 bytes of each are through
+  EXPECT_EQ(link.next(), 200 * us);
+  EXPECT_EQ(link.through(200 * us), ids{2});
+  EXPECT_TRUE(link.extend(210 * us, 1, 5)); // 10 of the 20 bytes are left
+  EXPECT_EQ(link.next(), 225 * us);
+  EXPECT_EQ(link.through(225 * us), ids{1});
+  EXPECT_FALSE(link.extend(230 * us, 1, 5)) << "it is through";
+}
+
+TEST(SharedLink, WhatGetsLongerOnceItIsThroughGainsNothing) {
+  shared_link link{one_us_a_byte};
+  link.start(0, 1, 10);
+  EXPECT_TRUE(link.extend(50 * us, 1, 10)); // nobody has looked at it
+  EXPECT_EQ(link.next(), 60 * us);
+}
+
 TEST(SharedLink, NothingIsLostInRounding) {
   shared_link link{one_us_a_byte};
   for (std::uint64_t id = 1; id <= 3; ++id)
