@@ -14,6 +14,7 @@
 #include "actors/checkpoint/job_facts.hpp"
 #include "actors/roles/codec/push_encoder.hpp"
 #include "actors/sockets/ports.hpp"
+#include "apps/calibration.hpp"
 #include "apps/cluster_check.hpp"
 #include "apps/cluster_connection.hpp"
 #include "apps/config/job_draft.hpp"
@@ -39,9 +40,27 @@ struct job_cost {
   factored_slots factored = {}; ///< what travels as factors
   traffic_estimate network = {};
   std::optional<lighter_traffic> lighter = {}; ///< than `network`
+  std::optional<round_bound> bound = {};
 };
 
-config::checked<job_cost> cost_of(const prepared_job& prepared) {
+/// What a step takes by a trace, on average, or else as the job says; 0: unknown.
+config::checked<double> step_ms(const actors::job& job, const std::string& trace) {
+  if (trace.empty())
+    return job.inject.step_ms;
+  const auto measured = read_calibration(trace);
+  if (!measured)
+    return measured.error();
+  double sum = 0, count = 0;
+  for (const auto& worker : measured->compute)
+    for (const auto each : worker) {
+      sum += static_cast<double>(each);
+      ++count;
+    }
+  return count > 0 ? sum / count / 1e6 : 0;
+}
+
+/// `trace`: of a run with the job's steps; empty: none.
+config::checked<job_cost> cost_of(const prepared_job& prepared, const std::string& trace) {
   const auto facts = memory_facts_of(prepared.config, prepared.network, prepared.data);
   if (!facts)
     return facts.error();
@@ -51,6 +70,10 @@ config::checked<job_cost> cost_of(const prepared_job& prepared) {
   cost.factored = actors::factored_slots_of(prepared.config.job, prepared.network);
   cost.network = estimate_traffic(prepared.config.job, floats, prepared.config.added.protocols, cost.factored);
   cost.lighter = lighten(prepared.config.job, floats, prepared.config.added.protocols, cost.factored);
+  const auto step = step_ms(prepared.config.job, trace);
+  if (!step)
+    return step.error();
+  cost.bound = bound_round(prepared.config.job, cost.network, *step, prepared.config.added.protocols);
   cost.devices = compare_with_devices(cost.roles, devices_for(prepared.config.job.compute));
   for (const role_memory& role : cost.roles) {
     const double bytes = role.device_bytes() + role.host_bytes();
@@ -154,7 +177,13 @@ boost::json::object network_json(const job_cost& cost) {
                           {"start_bytes", bytes(cost.network.start)},
                           {"evaluation_bytes", bytes(cost.network.evaluation)},
                           {"nodes", std::move(nodes)},
-                          {"lessened_by", nullptr}};
+                          {"lessened_by", nullptr},
+                          {"computing_ms", nullptr},
+                          {"link_ms", nullptr}};
+  if (cost.bound) {
+    out["computing_ms"] = cost.bound->computing_ms;
+    out["link_ms"] = cost.bound->link_ms;
+  }
   if (cost.lighter)
     out["lessened_by"] = {
         {"key", cost.lighter->key}, {"value", cost.lighter->value}, {"round_bytes", bytes(cost.lighter->round)}};
@@ -233,6 +262,9 @@ std::string network_table(const job_cost& cost) {
   std::string text = table(rows)
                      + fmt::format("network: {} a round, in which each worker pushes once; an evaluation {}\n",
                                    bytes_text(cost.network.round.all()), bytes_text(cost.network.evaluation));
+  if (cost.bound)
+    text += fmt::format("a round: at best {:.1f} ms; each worker computes for {:.1f} ms, and a link carries for {:.1f} ms\n",
+                        cost.bound->at_best_ms(), cost.bound->computing_ms, cost.bound->link_ms);
   if (cost.lighter)
     text +=
         fmt::format("{} = \"{}\" would make that {}\n", cost.lighter->key, cost.lighter->value, bytes_text(cost.lighter->round));
@@ -363,7 +395,7 @@ int execute(const check_options& options) {
     return refuse_check(prepared.error(), options.json);
   if (auto wrong = config::process_limits(prepared->config); !wrong.empty())
     return refuse_check({std::move(wrong)}, options.json);
-  const auto cost = cost_of(*prepared);
+  const auto cost = cost_of(*prepared, options.calibrate);
   if (!cost)
     return refuse_check(cost.error(), options.json);
   print_notes(config::only_simulated(prepared->config));

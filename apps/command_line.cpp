@@ -202,6 +202,11 @@ void add_compare(CLI::App& app, arguments& a) {
   add_json(c, a.compare.json);
 }
 
+void add_calibrate(CLI::App* c, std::string& trace) {
+  c->add_option("--calibrate", trace, "use the times of a real run, from a file of run --trace, instead of emulated ones")
+      ->type_name("TRACE");
+}
+
 void add_simulate(CLI::App& app, arguments& a) {
   CLI::App* c = add_command(app, "simulate", "Run a job in virtual time: the same protocol, without processes and waiting",
                             "troupe simulate config/quickstart.toml --set inject.step_ms=10 --straggler worker=1,factor=5");
@@ -218,9 +223,7 @@ void add_simulate(CLI::App& app, arguments& a) {
       ->type_name("K")
       ->check(must_be("a whole number above 0",
                       [](const std::string& text) { return parse_number<std::uint64_t>(text).value_or(0) > 0; }));
-  c->add_option("--calibrate", a.simulate.calibrate,
-                "use the times of a real run, from a file of run --trace, instead of emulated ones")
-      ->type_name("TRACE");
+  add_calibrate(c, a.simulate.calibrate);
   add_json(c, a.simulate.json);
 }
 
@@ -298,6 +301,7 @@ void add_others(CLI::App& app, arguments& a) {
   add_job(check, a);
   add_nodes(check, a);
   add_inject(check, a);
+  add_calibrate(check, a.check.calibrate);
   check
       ->add_option(
           "--cluster", a.check.cluster,

@@ -99,7 +99,8 @@ std::string run_member(const member_part& what, signal_waiter& signals);
 struct check_options {
   job_options job;
   std::string cluster;
-  bool keys = false; ///< list the keys of a job file instead
+  std::string calibrate; ///< as in simulate_options
+  bool keys = false;     ///< list the keys of a job file instead
   bool json = false;
 };
 

@@ -235,6 +235,18 @@ traffic_estimate estimate_traffic(const actors::job& job, std::int64_t floats, s
   return round_of(job, floats, added, factored).run();
 }
 
+std::optional<round_bound> bound_round(const actors::job& job, const traffic_estimate& network, double step_ms,
+                                       std::span<const protocols::protocol> added) {
+  const auto runs = protocols::find_protocol(job.protocol.name, added);
+  if (!runs || network.nodes.size() < 2 || step_ms <= 0 || job.inject.link.mbit <= 0)
+    return std::nullopt;
+  const double steps = runs->period_of(job.protocol) * (runs->keeps ? runs->keeps(job.protocol).parts : 1);
+  double most = 0;
+  for (const auto& each : network.nodes)
+    most = std::max({most, each.sends, each.receives});
+  return round_bound{steps * step_ms, most * 8 / 1000 / job.inject.link.mbit};
+}
+
 std::optional<lighter_traffic> lighten(const actors::job& job, std::int64_t floats, std::span<const protocols::protocol> added,
                                        const factored_slots& factored) {
   const auto runs = protocols::find_protocol(job.protocol.name, added);

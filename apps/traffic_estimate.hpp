@@ -2,6 +2,7 @@
 // How many bytes a job sends over lanes, by formula.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -41,6 +42,17 @@ struct traffic_estimate {
 /// where these travel.
 traffic_estimate estimate_traffic(const actors::job& job, std::int64_t floats, std::span<const protocols::protocol> added,
                                   const factored_slots& factored = {});
+
+/// The shortest that a round may take: all of its communication behind its computing, or the other way round.
+struct round_bound {
+  double computing_ms = 0; ///< of each worker
+  double link_ms = 0;      ///< of the node whose link has the most to carry, one way
+  double at_best_ms() const { return std::max(computing_ms, link_ms); }
+  friend bool operator==(const round_bound&, const round_bound&) = default;
+};
+/// Over the job's [inject.link], where a step takes so long. Nothing where either of them is unknown.
+std::optional<round_bound> bound_round(const actors::job& job, const traffic_estimate& network, double step_ms,
+                                       std::span<const protocols::protocol> added);
 
 /// A key, the value that it should have, and what a round would send then.
 struct lighter_traffic {

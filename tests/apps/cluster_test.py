@@ -263,27 +263,6 @@ class Traces(ClusterTest):
                 self.assertEqual(span["args"]["emulated_ns"], 5_000_000)
                 self.assertGreaterEqual(span["args"]["training_ns"], 5_000_000)
 
-    def simulate(self, trace, *arguments):
-        return subprocess.run([TROUPE, "simulate", self.path("job.toml", JOB), "--json", "--calibrate", trace, *arguments],
-                              capture_output=True, text=True, timeout=DEADLINE_S, check=False)
-
-    def test_the_simulator_replays_a_run(self):
-        emulated = ("--set", "inject.step_ms=10", "--set", "stop.steps=40")
-        real = self.run_job("--nodes", "2", "--trace", self.path("t.json"), *emulated)
-        done = self.simulate(self.path("t.json"), *emulated)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        played = json.loads(done.stdout.splitlines()[-1])
-        self.assertEqual((played["steps"], played["gradients"]), (real["steps"], real["gradients"]))
-        ratio = played["virtual_seconds"] / real["seconds"]
-        self.assertTrue(0.7 < ratio < 1.4, f"{played['virtual_seconds']} s for {real['seconds']} s, however long they were")
-
-    def test_what_is_no_trace_is_refused_by_name(self):
-        text = self.path("no.json", "{")
-        for path in (text, self.path("absent.json")):
-            done = self.simulate(path)
-            self.assertEqual((done.returncode, done.stdout), (2, ""))
-            self.assertTrue(done.stderr.startswith(path + ": "), done.stderr)
-
     def test_an_interrupted_run_leaves_its_trace(self):
         path = self.path("t.json")
         run = self.start("--nodes", "2", "--trace", path)

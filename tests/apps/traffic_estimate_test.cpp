@@ -142,5 +142,35 @@ TEST(TrafficEstimate, GossipSendsReplicasToOtherNodes) {
   EXPECT_NEAR(found.evaluation, 3 * model, 4 * heads);
 }
 
+/// The shard's node takes in eight pushes of 6.4 MB: 51.2 ms each at 1 Gbit/s.
+TEST(BoundRound, IsTheLongerOfComputingAndOfTheBusiestLink) {
+  auto job = job_of({.nodes = 2, .workers = 8});
+  job.inject.link.mbit = 1000;
+  const auto found = bound_round(job, estimate(job), 20, {});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->computing_ms, 20);
+  EXPECT_NEAR(found->link_ms, 8 * 51.2, 1);
+  EXPECT_EQ(found->at_best_ms(), found->link_ms);
+  EXPECT_EQ(bound_round(job, estimate(job), 500, {})->at_best_ms(), 500);
+}
+
+TEST(BoundRound, CountsAllThatAWorkerComputesForAPush) {
+  auto job = job_of({.nodes = 2, .workers = 4}, "local");
+  job.protocol.parameters = {{"steps", std::int64_t{5}}};
+  job.inject.link.mbit = 1000;
+  EXPECT_EQ(bound_round(job, estimate(job), 20, {})->computing_ms, 100);
+  job.protocol = {.name = "coded", .parameters = {{"stragglers", std::int64_t{1}}}};
+  EXPECT_EQ(bound_round(job, estimate(job), 20, {})->computing_ms, 40);
+}
+
+TEST(BoundRound, IsUnknownWithoutALinkOrAStep) {
+  auto job = job_of({.nodes = 2, .workers = 8});
+  EXPECT_FALSE(bound_round(job, estimate(job), 20, {}));
+  job.inject.link.mbit = 1000;
+  EXPECT_FALSE(bound_round(job, estimate(job), 0, {}));
+  job.cluster.nodes = 1;
+  EXPECT_FALSE(bound_round(job, estimate(job), 20, {}));
+}
+
 } // namespace
 } // namespace troupe::apps
