@@ -4,9 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "protocols/sim/null_numerics.hpp"
-#include "protocols/sim/quadratic.hpp"
-#include "protocols/sim/simulate.hpp"
+#include "tests/protocols/simulated_job.hpp"
 
 namespace troupe::protocols::sim {
 namespace {
@@ -15,24 +13,11 @@ constexpr nanoseconds ms = 1'000'000;
 
 /// Three rounds of 8,000 bytes.
 options overlapping(const std::string& protocol, std::uint32_t workers, std::vector<partition_times> overlap) {
-  options job;
-  job.protocol.name = protocol;
-  job.job.workers = workers;
-  job.job.batch = 2;
-  job.job.data_size = 100;
-  job.job.evaluate_every_samples = 1'000'000;
-  job.job.stop.steps = 3;
-  job.inject.step_ms = 10;
-  job.inject.link = {.latency_ms = 1, .mbit = 8};
+  options job = simulated_job(protocol, workers, 3);
+  job.inject.link.mbit = 8;
   job.model_bytes = 8000;
-  job.stall_after = 10'000 * ms;
   job.overlap = std::move(overlap);
   return job;
-}
-
-result run_overlapping(const options& job) {
-  null_numerics nothing;
-  return simulate(job, nothing);
 }
 
 /// Two halves: forward reads the second from `needed` on, and backward completes it at `ready`; the first it needs at once, and
@@ -42,53 +27,53 @@ std::vector<partition_times> halves(double needed, double ready) {
 }
 
 TEST(SimulateOverlap, WithoutItEachFollowsTheOther) {
-  EXPECT_EQ(run_overlapping(overlapping("sync", 1, {})).virtual_time, 3 * (8 + 1 + 10 + 8 + 1) * ms);
-  EXPECT_EQ(run_overlapping(overlapping("sync", 1, halves(0, 1))).virtual_time, 3 * (8 + 1 + 10 + 8 + 1) * ms);
+  EXPECT_EQ(without_numerics(overlapping("sync", 1, {})).virtual_time, 3 * (8 + 1 + 10 + 8 + 1) * ms);
+  EXPECT_EQ(without_numerics(overlapping("sync", 1, halves(0, 1))).virtual_time, 3 * (8 + 1 + 10 + 8 + 1) * ms);
 }
 
 // The second half leaves after 4 ms, and is through after 8; the first takes 4 ms from the end on.
 TEST(SimulateOverlap, WhatBackwardHasCompletedLeavesAtOnce) {
-  const result out = run_overlapping(overlapping("sync", 1, halves(0, 0.4)));
+  const result out = without_numerics(overlapping("sync", 1, halves(0, 0.4)));
   EXPECT_EQ(out.virtual_time, 3 * (8 + 1 + 10 + 4 + 1) * ms);
   EXPECT_EQ(out.bytes, 6 * 8000U);
 }
 
 // It leaves 1.25 ms before the end, and the first half follows it.
 TEST(SimulateOverlap, WhatIsCompletedLaterWaitsForItsLink) {
-  EXPECT_EQ(run_overlapping(overlapping("sync", 1, halves(0, 0.875))).virtual_time, 3 * (8 + 1 + 10 + 7 + 1) * ms - 3 * ms / 4);
+  EXPECT_EQ(without_numerics(overlapping("sync", 1, halves(0, 0.875))).virtual_time, 3 * (8 + 1 + 10 + 7 + 1) * ms - 3 * ms / 4);
 }
 
 // Of 7,000 bytes 625 have left when the last 1,000 follow: all are heard of together.
 TEST(SimulateOverlap, APushIsThereOnceAllOfItIs) {
   const options job = overlapping("sync", 1, {{.end = 0.125}, {.end = 1, .ready = 0.9375}});
-  EXPECT_EQ(run_overlapping(job).virtual_time, 3 * (8 + 1 + 10 + 8 + 1) * ms - 3 * 5 * ms / 8);
+  EXPECT_EQ(without_numerics(job).virtual_time, 3 * (8 + 1 + 10 + 8 + 1) * ms - 3 * 5 * ms / 8);
 }
 
 // A half and a quarter are through after 8.5 ms, and the last quarter takes 2.
 TEST(SimulateOverlap, WhatHasLeftAddsUp) {
   const options job = overlapping("sync", 1, {{.end = 0.25}, {.end = 0.5, .ready = 0.5}, {.end = 1, .ready = 0.25}});
-  EXPECT_EQ(run_overlapping(job).virtual_time, 3 * (8 + 1 + 10 + 2 + 1) * ms);
+  EXPECT_EQ(without_numerics(job).virtual_time, 3 * (8 + 1 + 10 + 2 + 1) * ms);
 }
 
 // A message takes half a millisecond more at both ends of a round, each half of a push too.
 TEST(SimulateOverlap, WhatAMessageTakesIsNotHidden) {
   options job = overlapping("sync", 1, halves(0, 0.875));
   job.measured.message = ms / 2;
-  EXPECT_EQ(run_overlapping(job).virtual_time, 3 * (8 + 1 + 10 + 7 + 1 + 1) * ms - 3 * ms / 4);
+  EXPECT_EQ(without_numerics(job).virtual_time, 3 * (8 + 1 + 10 + 7 + 1 + 1) * ms - 3 * ms / 4);
 }
 
 // Each of two workers computes both parts of a batch, 20 ms. Their sum is there at the end, and they begin with all parameters.
 TEST(SimulateOverlap, WhatIsSummedHidesNothing) {
   options job = overlapping("coded", 2, halves(0.3, 0.4));
   job.protocol.parameters = {{"stragglers", std::int64_t{1}}};
-  EXPECT_EQ(run_overlapping(job).virtual_time, 3 * (16 + 1 + 20 + 16 + 1) * ms);
+  EXPECT_EQ(without_numerics(job).virtual_time, 3 * (16 + 1 + 20 + 16 + 1) * ms);
 }
 
 // Of the parameters the first half is there 4 ms before all are. The first step begins with all. Then a step begins with the
 // first half if it needs the second only after 5 ms, and 1 ms later if after 3.
 TEST(SimulateOverlap, ForwardBeginsWithTheFirstParameters) {
   for (const auto& [needed, ahead] : {std::pair{0.5, 4}, {0.3, 3}, {0.0, 0}}) {
-    const result out = run_overlapping(overlapping("sync", 1, halves(needed, 1)));
+    const result out = without_numerics(overlapping("sync", 1, halves(needed, 1)));
     EXPECT_EQ(out.virtual_time, (3 * (8 + 1 + 10 + 8 + 1) - 2 * ahead) * ms) << needed;
     EXPECT_EQ(out.workers.at({0}).computing, 30 * ms);
     EXPECT_EQ(out.workers.at({0}).waiting, 2 * (8 + 1 + 8 + 1 - ahead) * ms) << needed;
@@ -102,7 +87,7 @@ TEST(SimulateOverlap, ForwardBeginsWithTheFirstParameters) {
 TEST(SimulateOverlap, HalvesOfTwoShardsAreThereByTheirOwnTimes) {
   options job = overlapping("sync", 1, halves(0.2, 0.4));
   job.job.shards = 2;
-  EXPECT_EQ(run_overlapping(job).virtual_time, (24 + 2 * (8 + 10 + 4 + 1)) * ms);
+  EXPECT_EQ(without_numerics(job).virtual_time, (24 + 2 * (8 + 10 + 4 + 1)) * ms);
 }
 
 // Two hosts, each with a worker and a shard. Each worker gets the other's half after 5 ms, computes, and sends it its half:
@@ -111,21 +96,21 @@ TEST(SimulateOverlap, WhatStaysOnAHostIsInNobodysWay) {
   options job = overlapping("sync", 2, halves(0, 0.75));
   job.colocated = true;
   job.job.shards = 2;
-  EXPECT_EQ(run_overlapping(job).virtual_time, 3 * (5 + 10 + 5) * ms);
+  EXPECT_EQ(without_numerics(job).virtual_time, 3 * (5 + 10 + 5) * ms);
 }
 
 TEST(SimulateOverlap, LocalStepsHideNothing) {
   options job = overlapping("local", 1, {});
-  const nanoseconds plain = run_overlapping(job).virtual_time;
+  const nanoseconds plain = without_numerics(job).virtual_time;
   job.overlap = halves(0.3, 0.4);
-  EXPECT_EQ(run_overlapping(job).virtual_time, plain);
+  EXPECT_EQ(without_numerics(job).virtual_time, plain);
 }
 
 // A host's own shard is no message's way.
 TEST(SimulateOverlap, BesideItsShardAWorkerSendsNothing) {
   options job = overlapping("sync", 1, halves(0.3, 0.4));
   job.colocated = true;
-  const result out = run_overlapping(job);
+  const result out = without_numerics(job);
   EXPECT_EQ(out.virtual_time, 30 * ms);
   EXPECT_EQ(out.bytes, 0U);
 }
@@ -141,8 +126,8 @@ options summing(std::vector<partition_times> overlap) {
 
 // The second partition is summed within the step, from 4 to 10 ms; the first takes 3 ms there and 3 back.
 TEST(SimulateOverlap, WorkersSumWhatBackwardHasCompleted) {
-  EXPECT_EQ(run_overlapping(summing({})).virtual_time, (18 + 3 * (10 + 5 + 5) + 1) * ms);
-  const result out = run_overlapping(summing(halves(0, 0.4)));
+  EXPECT_EQ(without_numerics(summing({})).virtual_time, (18 + 3 * (10 + 5 + 5) + 1) * ms);
+  const result out = without_numerics(summing(halves(0, 0.4)));
   EXPECT_EQ(out.virtual_time, (18 + 3 * (10 + 3 + 3) + 1) * ms);
   EXPECT_EQ(out.bytes, 2 * (8000 + 3 * 8000U));
 }
@@ -152,7 +137,7 @@ TEST(SimulateOverlap, WhatWasReadyBeforeAStepIsOrderedIsSummedThen) {
   options job = summing({{.end = 1.0 / 3}, {.end = 2.0 / 3, .ready = 0}, {.end = 1, .needed = 0.5, .ready = 0.875}});
   job.partitions = 3;
   job.by_layers = true;
-  EXPECT_EQ(run_overlapping(job).steps, 3U);
+  EXPECT_EQ(without_numerics(job).steps, 3U);
 }
 
 // The second begins 1.25 ms before the first. Evenly, its half is there after 12.5 ms and the first's after 14: they share the
@@ -161,9 +146,9 @@ TEST(SimulateOverlap, WhatWasReadyBeforeAStepIsOrderedIsSummedThen) {
 // enough for a step that began with the first.
 TEST(SimulateOverlap, OfTwoSumsThatOfTheFirstLayersGoesFirst) {
   options job = summing(halves(0.25, 0.875));
-  EXPECT_EQ(run_overlapping(job).virtual_time, 3 * (18 * ms - ms / 4) + (18 + 1) * ms);
+  EXPECT_EQ(without_numerics(job).virtual_time, 3 * (18 * ms - ms / 4) + (18 + 1) * ms);
   job.by_layers = true;
-  EXPECT_EQ(run_overlapping(job).virtual_time, (18 + 16 + 16 + 18 + 1) * ms);
+  EXPECT_EQ(without_numerics(job).virtual_time, (18 + 16 + 16 + 18 + 1) * ms);
 }
 
 // Worker 0 computes for 1 ms, worker 1 for 12; both have all of their gradients at the end. By then worker 1 has the other's
@@ -174,7 +159,7 @@ TEST(SimulateOverlap, WhatIsLeftOfARoundGoesBeforeTheNext) {
   options job = summing(halves(0.25, 1));
   job.by_layers = true;
   job.measured.compute = {{1 * ms}, {12 * ms}};
-  EXPECT_EQ(run_overlapping(job).virtual_time, (18 + 12 + 2 * (9 + 12) + 12 + 1) * ms);
+  EXPECT_EQ(without_numerics(job).virtual_time, (18 + 12 + 2 * (9 + 12) + 12 + 1) * ms);
 }
 
 } // namespace
