@@ -119,6 +119,7 @@ private:
   void send_to(holder_id target, const push_envelope& whole);
   nanoseconds time_of(const batch& of);
   void outcome_is(computed& done, const sim::gradient& found) const;
+  nanoseconds ready_at(const partition_times& part) const;
   void announce_partitions();
   void stream(const push& head);
   void stream(const push& head, double begin, double end);

@@ -194,11 +194,16 @@ void cluster::worker_role::begin(const compute& order, const plan& current, cons
     stream(*order.stream_as);
 }
 
+/// Of the step under way. What is ready from the first may have been so before the step was ordered.
+nanoseconds cluster::worker_role::ready_at(const partition_times& part) const {
+  return std::max(in.now_, done_at - share_of(outcome.compute, 1 - part.ready));
+}
+
 /// What of a push is there leaves.
 void cluster::worker_role::stream(const push& head) {
   double begin = 0;
   for (const partition_times& each : in.options_.overlap)
-    in.schedule(done_at - share_of(outcome.compute, 1 - each.ready) + in.options_.measured.message,
+    in.schedule(ready_at(each) + in.options_.measured.message,
                 [this, head, first = std::exchange(begin, each.end), last = each.end, generation = computation] {
                   if (alive && generation == computation && paused_until <= in.now_ && partitions == 0)
                     stream(head, first, last);
@@ -230,7 +235,7 @@ void cluster::worker_role::announce_partitions() {
   const endpoint here{role::worker, self.worker.value};
   const auto& overlap = in.options_.overlap;
   for (std::uint32_t i = 1; i < overlap.size(); ++i)
-    in.queue_.push(std::max(in.now_, done_at - share_of(outcome.compute, 1 - overlap[i].ready)),
+    in.queue_.push(ready_at(overlap[i]),
                    envelope{.from = here,
                             .to = here,
                             .content =

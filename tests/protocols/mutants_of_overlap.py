@@ -24,7 +24,7 @@ MUTANTS = [
     (OVERLAP, "share_of(part.until - part.since, last)", "share_of(part.until - part.since, 1)", "all parameters of a shard come at once"),
     (OVERLAP, "there_[i] - share_of(compute, of_[i].needed)", "there_[i]", "forward needs all parameters at once"),
     (WORKERS, "ahead && idle_since >= 0 ? ", "ahead ? ", "the first step is begun ahead, before a worker has rows"),
-    (WORKERS, "1 - each.ready) + in.options_.measured.message,", "1 - each.ready),", "a part of a push goes without what a message takes"),
+    (WORKERS, "ready_at(each) + in.options_.measured.message,", "ready_at(each),", "a part of a push goes without what a message takes"),
     (WORKERS, "share_in(end, index, shards) - share_in(begin, index, shards);", "share_in(end, index, shards);", "with a partition goes all before it"),
     (WORKERS, "const std::uint32_t index = shard ? target.value : 0;", "const std::uint32_t index = 0;", "every shard is taken for the first"),
     (WORKERS, " || in.host_of(to) == host)", ")", "what stays on a host is on its link"),
