@@ -10,6 +10,7 @@
 #include <boost/json.hpp>
 #include <fmt/format.h>
 
+#include "actors/node/place_roles.hpp"
 #include "actors/roles/codec/push_encoder.hpp"
 #include "actors/roles/coordinator/coordinator_setup.hpp"
 #include "apps/job_setup.hpp"
@@ -89,10 +90,9 @@ sim::options simulator_options(const config::loaded_job& loaded, std::int64_t da
   if (const auto runs = protocols::find_protocol(job.protocol.name, loaded.added.protocols)) {
     const auto floats = static_cast<std::int64_t>(model_bytes / sizeof(float));
     out.budget = actors::push_budget_of(job, *runs, floats);
-    const bool sums = runs->reduces_gradients(job.protocol);
-    out.partitions = sums ? job.partitions_of_sum(floats) : 1;
+    out.partitions = actors::sum_partitions(job, *runs, floats);
     if (!measured.compute.empty() && network != nullptr) {
-      out.overlap = overlap_of(job, *network, sums ? out.partitions : 0);
+      out.overlap = overlap_of(job, *network, runs->reduces_gradients(job.protocol) ? out.partitions : 0);
       out.by_layers = job.exchange.order == "layers";
     }
   }

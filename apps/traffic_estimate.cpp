@@ -43,7 +43,7 @@ public:
       decentralized_ = runs->decentralized;
       per_push_ = runs->per_push;
       reduces_ = runs->reduces;
-      partitions_ = runs->reduces_gradients(job.protocol) ? job.partitions_of_sum(whole_.size()) : 1;
+      partitions_ = actors::sum_partitions(job, *runs, whole_.size());
       blocks_ = actors::worker_blocks(job, *runs, places_);
     }
     for (std::uint32_t i = 0; i < job.cluster.nodes; ++i)

@@ -14,6 +14,7 @@
 #include "actors/checkpoint/job_facts.hpp"
 #include "actors/checkpoint/names.hpp"
 #include "actors/errors.hpp"
+#include "actors/node/place_roles.hpp"
 #include "actors/roles/evaluator/evaluator_actor.hpp"
 #include "actors/roles/holder/aggregator_actor.hpp"
 #include "actors/roles/holder/shard_actor.hpp"
@@ -71,7 +72,7 @@ worker_setup working(const job& what, const protocols::protocol& runs, protocols
   out.machine = runs.make_worker(what.protocol, self, what.seed);
   out.machine->model_is(static_cast<std::uint64_t>(floats) * sizeof(float));
   out.machine->nodes_are(what.cluster.blocks);
-  out.sum_partitions = runs.reduces_gradients(what.protocol) ? what.partitions_of_sum(floats) : 1;
+  out.sum_partitions = sum_partitions(what, runs, floats);
   out.machine->partitions_are(out.sum_partitions);
   out.pushes.keeps = what.cluster.replicas > 1;
   out.pushes.overlaps = what.exchange.overlap;
