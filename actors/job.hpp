@@ -38,10 +38,16 @@ struct compute_spec {
 /// How tensors go over lanes. No bit of a result depends on it, but for where the order of a sum depends on how it is cut: in an
 /// allreduce by ring, halving or tree.
 struct exchange_spec {
-  std::int64_t partition_kib = 1024; ///< the unit of sending
+  std::int64_t partition_kib = 1024; ///< the unit of sending; 0: tried out while the job runs, from `first_kib` on
   std::string order = "layers";      ///< which goes first of what waits in a lane: "layers" | "ready": what came first
   bool overlap = true; ///< gradients leave, or are summed, during backward; forward begins with the first parameters
-  std::int64_t partition_bytes() const { return partition_kib << 10; }
+  static constexpr std::uint32_t first_kib = 1024;
+  bool tries_sizes() const { return partition_kib == 0; }
+  /// `kib`: plan::partition_kib.
+  std::int64_t partition_bytes(std::uint32_t kib = 0) const {
+    const std::int64_t own = tries_sizes() ? first_kib : partition_kib;
+    return (kib > 0 ? kib : own) << 10;
+  }
 };
 
 enum class placement : std::uint8_t {
@@ -172,10 +178,10 @@ struct job {
     return 1 - std::pow(1 - codec.pushed_share(version), static_cast<double>(cluster.workers));
   }
   /// Into how many partitions a gradient of so many floats is cut that workers sum among themselves. With factors, into none: a
-  /// part of a layer has none.
-  std::uint32_t partitions_of_sum(std::int64_t floats) const {
+  /// part of a layer has none. `kib`: plan::partition_kib.
+  std::uint32_t partitions_of_sum(std::int64_t floats, std::uint32_t kib = 0) const {
     constexpr std::int64_t most = protocols::segment_range::most_parts;
-    const auto each = exchange.partition_bytes() / std::int64_t{sizeof(float)};
+    const auto each = exchange.partition_bytes(kib) / std::int64_t{sizeof(float)};
     return codec.factors() ? 1 : static_cast<std::uint32_t>(std::clamp((floats + each - 1) / each, std::int64_t{1}, most));
   }
   /// All that its holders' places follow from.

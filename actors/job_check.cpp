@@ -225,6 +225,29 @@ std::optional<job_problem> codec_problem(const job& job, const extensions& added
   return {};
 }
 
+/// Why no other sizes of partitions can be tried; empty: they can.
+std::string no_sizes_to_try(const job& job, const extensions& added) {
+  using namespace protocols::collective;
+  const auto runs = protocols::find_protocol(job.protocol.name, added.protocols);
+  if (!job.exchange.tries_sizes() || !runs || !runs->decentralized)
+    return "";
+  const std::string begin =
+      fmt::format("exchange.partition_kib = \"auto\" does not go with protocol.name = \"{}\", ", runs->name);
+  if (!runs->reduces_gradients(job.protocol))
+    return begin
+           + (runs->reduces ? "whose workers sum what local steps have moved by, uncut; leave it out"
+                            : "whose workers send each other whole replicas; leave it out");
+  if (job.codec.factors())
+    return begin + "whose workers send the factors of whole gradients; leave it out";
+  const auto sum = runs->reduces(job.protocol, std::max(job.cluster.workers, job.cluster.max_workers), {}, 0);
+  if (!sums_terms(sum.by))
+    return begin
+           + fmt::format("which adds up in hops here ({}), in an order that goes by where a gradient is cut: no two runs would "
+                         "agree; write protocol.algorithm = \"direct\", or a number",
+                         name_of(sum.by));
+  return "";
+}
+
 /// Where all workers take the same steps in host memory: the key that asks for something else, and why it cannot be; or none.
 std::optional<job_problem> no_common_steps(const job& job, const extensions& added) {
   const auto entry = protocols::find_protocol(job.protocol.name, added.protocols);
@@ -257,6 +280,8 @@ std::vector<job_problem> check_job(const job& job, const extensions& added) {
     wrong.push_back({"checkpoint.dir", why});
   if (const std::string why = no_backups(job, added); !why.empty())
     wrong.push_back({"cluster.replicas", why});
+  if (const std::string why = no_sizes_to_try(job, added); !why.empty())
+    wrong.push_back({"exchange.partition_kib", why});
   if (const std::string why = no_local_rates(job, added); !why.empty())
     wrong.push_back({"optimizer.name", why});
   if (auto why = params_codec_problem(job, added))

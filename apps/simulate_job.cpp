@@ -90,11 +90,20 @@ sim::options simulator_options(const config::loaded_job& loaded, std::int64_t da
   if (const auto runs = protocols::find_protocol(job.protocol.name, loaded.added.protocols)) {
     const auto floats = static_cast<std::int64_t>(model_bytes / sizeof(float));
     out.budget = actors::push_budget_of(job, *runs, floats);
-    out.partitions = actors::sum_partitions(job, *runs, floats);
-    if (!measured.compute.empty() && network != nullptr) {
-      out.overlap = overlap_of(job, *network, runs->reduces_gradients(job.protocol) ? out.partitions : 0);
-      out.by_layers = job.exchange.order == "layers";
-    }
+    const bool hides = !measured.compute.empty() && network != nullptr;
+    out.by_layers = hides && job.exchange.order == "layers";
+    const auto cut = [job, runs, network, floats, hides](std::uint32_t kib) {
+      actors::job at = job;
+      at.exchange.partition_kib = kib > 0 ? kib : job.exchange.partition_kib;
+      const std::uint32_t partitions = actors::sum_partitions(at, *runs, floats);
+      return sim::step_cut{partitions, hides ? overlap_of(at, *network, runs->reduces_gradients(job.protocol) ? partitions : 0)
+                                             : std::vector<sim::partition_times>{}};
+    };
+    const sim::step_cut first = cut(0);
+    out.partitions = first.partitions;
+    out.overlap = first.overlap;
+    if (job.exchange.tries_sizes())
+      out.cut_under = cut;
   }
   out.changed_share = [job](protocols::version ver) { return job.changed_share(ver.value); };
   out.colocated = job.cluster.where == actors::placement::colocated;

@@ -58,6 +58,7 @@ worker_effects allreduce_worker::on(const plan& msg) {
   for (const member& each : plan_.workers)
     workers.push_back(each.worker);
   among_ = topology_of(workers, options_.group, blocks_);
+  partitions_ = partitions_of_(plan_.partition_kib);
   if (!joined_ && plan_.has(self_)) {
     joined_ = true;
     begun_ = plan_.epoch > first_epoch; // no shard has what it needs

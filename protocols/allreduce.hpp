@@ -3,8 +3,10 @@
 // the sum is of what local steps moved by: local SGD (Stich 2019) and DiLoCo (Douillard et al. 2023) without a centre.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "protocols/collective/reduction.hpp"
 #include "protocols/protocol.hpp"
@@ -72,7 +74,7 @@ public:
   kept_replica kept() const override;
   bool saves_later(version ver) const override { return !ver_ || *ver_ < ver; }
   void model_is(std::uint64_t bytes) override { bytes_ = bytes; }
-  void partitions_are(std::uint32_t count) override { partitions_ = count; }
+  void partitions_are(std::function<std::uint32_t(std::uint32_t kib)> count) override { partitions_of_ = std::move(count); }
   void nodes_are(const std::vector<std::uint32_t>& blocks) override { blocks_ = blocks; }
   std::vector<worker_id> waiting_for() const override;
   void check() const override;
@@ -131,7 +133,8 @@ private:
   options options_;
   std::uint64_t bytes_ = 0;
   std::vector<std::uint32_t> blocks_{};
-  std::uint32_t partitions_ = 1;
+  std::function<std::uint32_t(std::uint32_t kib)> partitions_of_ = [](auto) { return 1U; };
+  std::uint32_t partitions_ = 1;  ///< by the newest plan
   plan plan_;                     ///< the newest
   collective::topology among_{1}; ///< of its workers
   bool joined_ = false;           ///< has been in a plan

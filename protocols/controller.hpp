@@ -2,6 +2,7 @@
 // The interface of a protocol's control: what the coordinator changes while a job runs.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,7 +17,8 @@ struct decision {
   std::optional<std::uint32_t> period{};
   std::optional<protocol_spec> protocol{};
   std::optional<double> lr_scale{}; ///< factor on the job's learning rate
-  std::string why{};                ///< for the operator and logs, with the numbers behind the decision
+  std::optional<std::uint32_t> partition_kib{};
+  std::string why{}; ///< for the operator and logs, with the numbers behind the decision
 };
 
 /// Observes the rounds and decides. Runs at the coordinator; a decision takes effect when the next round begins.

@@ -50,12 +50,14 @@ coordinator::coordinator(const coordinator_options& options, std::unique_ptr<con
                    .lr_scale = options.lr_scale,
                    .held = options.from.ver,
                    .samples = options.from.samples,
-                   .memory = options.from.memory}) {
+                   .memory = options.from.memory,
+                   .partition_kib = options.partition_kib}) {
   state_.backups = backups_without(shape(), {});
 }
 
 coordinator::coordinator(const coordinator_options& options, std::unique_ptr<controller> controls, coordinator_state from)
-    : options_(options), controls_(std::move(controls)), state_(std::move(from)) {
+    : options_(options), controls_(std::move(controls)), tuner_(options.search, std::exchange(from.tuning, {})),
+      state_(std::move(from)) {
   if (options_.evaluate_every_samples == 0 && options_.evaluate_every_ns == 0)
     options_.evaluate_every_samples = static_cast<std::uint64_t>(options_.data_size);
   if (started())
@@ -75,6 +77,7 @@ coordinator_state coordinator::state() const {
   coordinator_state out = state_;
   if (controls_ && started())
     out.memory = controls_->memory();
+  out.tuning = tuner_.state();
   return out;
 }
 
@@ -188,6 +191,7 @@ hold coordinator::order(const hold& what) {
 void coordinator::check() const {
   if (controls_)
     controls_->check();
+  tuner_.check();
   for (const auto& [worker, incarnation] : state_.members) {
     const auto last = state_.last_down.find(worker);
     TROUPE_ASSERT(last == state_.last_down.end() || incarnation > last->second);
@@ -314,9 +318,21 @@ coordinator_effects coordinator::on(const report& msg) {
                             state_.rounds_without_update >= options_.max_rounds_without_update
                                 ? fmt::format("{} rounds", state_.rounds_without_update)
                                 : fmt::format("{} pushes", state_.pushes_without_update)));
-  if (!controls_ || msg.event != report::kind::round_closed)
+  if (msg.event != report::kind::round_closed)
     return {};
-  return follow(controls_->on(msg, state_.lr_scale * (options_.learning_rate ? options_.learning_rate(msg.samples) : 1)));
+  if (controls_)
+    if (const auto decided =
+            controls_->on(msg, state_.lr_scale * (options_.learning_rate ? options_.learning_rate(msg.samples) : 1)))
+      return follow(decided);
+  return try_partitions(msg);
+}
+
+/// A plan of the size that is there already would change nothing.
+coordinator_effects coordinator::try_partitions(const report& closed) {
+  const std::optional<decision> decided = tuner_.on(closed, state_.plan);
+  if (decided && decided->partition_kib == state_.plan.partition_kib)
+    return {say{decided->why}};
+  return follow(decided);
 }
 
 coordinator_effects coordinator::on(const decision& msg) {
@@ -331,6 +347,7 @@ coordinator_effects coordinator::follow(const std::optional<decision>& decided) 
   state_.period = decided->period.value_or(state_.period);
   state_.protocol = decided->protocol.value_or(state_.protocol);
   state_.lr_scale = decided->lr_scale.value_or(state_.lr_scale);
+  state_.partition_kib = decided->partition_kib.value_or(state_.partition_kib);
   return {say{decided->why}, next_plan()};
 }
 
@@ -401,10 +418,12 @@ coordinator_effects coordinator::fail(std::string reason) {
 }
 
 send_plan coordinator::next_plan() {
+  const plan last = state_.plan;
   state_.plan.epoch = {state_.plan.epoch.value + 1};
   state_.plan.protocol = state_.protocol;
   state_.plan.period = state_.period;
   state_.plan.lr_scale = state_.lr_scale;
+  state_.plan.partition_kib = state_.partition_kib;
   state_.plan.batch = options_.batch;
   state_.plan.data_size = options_.data_size;
   if (state_.plan.gone != state_.gone)
@@ -414,6 +433,7 @@ send_plan coordinator::next_plan() {
   for (const auto& [worker, incarnation] : state_.members)
     state_.plan.workers.push_back({worker, incarnation});
   remind();
+  tuner_.on(state_.plan, last);
   return {state_.plan};
 }
 

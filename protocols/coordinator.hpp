@@ -12,6 +12,7 @@
 
 #include "protocols/controller.hpp"
 #include "protocols/lead_report.hpp"
+#include "protocols/partition_tuner.hpp"
 #include "protocols/tree.hpp"
 
 namespace troupe::protocols {
@@ -23,6 +24,8 @@ struct coordinator_options {
   std::int64_t batch = 1, data_size = 1;
   std::uint32_t period = 1;
   double lr_scale = 1;                      ///< see plan
+  std::uint32_t partition_kib = 0;          ///< likewise
+  partition_search search{};                ///< of other sizes
   std::uint64_t evaluate_every_samples = 0; ///< 0 with evaluate_every_ns 0: once an epoch of the data
   nanoseconds evaluate_every_ns = 0;
   stop_spec stop{};
@@ -71,8 +74,10 @@ struct coordinator_state {
   // with patience:
   version best{}; ///< the one evaluated with the lowest loss
   double best_loss = std::numeric_limits<double>::infinity();
-  std::uint32_t since_best = 0; ///< evaluations
-  version judged{};             ///< the newest that has counted
+  std::uint32_t since_best = 0;    ///< evaluations
+  version judged{};                ///< the newest that has counted
+  std::uint32_t partition_kib = 0; ///< of the next plan
+  partition_tuning tuning{};       ///< the tuner's
   friend bool operator==(const coordinator_state&, const coordinator_state&) = default;
 };
 
@@ -152,6 +157,7 @@ private:
   hold order(const hold& what);
   send_plan next_plan();
   coordinator_effects follow(const std::optional<decision>& decided);
+  coordinator_effects try_partitions(const report& closed);
   hold next_hold() const;
   arm_timer evaluation_timer(nanoseconds now) const;
   std::uint64_t stop_samples() const;
@@ -162,7 +168,8 @@ private:
 
   coordinator_options options_;
   std::unique_ptr<controller> controls_;
-  coordinator_state state_; ///< without the controller's memory, once that has it
+  partition_tuner tuner_;
+  coordinator_state state_; ///< without the controller's memory, once that has it, and the tuner's state
 };
 
 } // namespace troupe::protocols

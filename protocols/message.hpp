@@ -44,6 +44,8 @@ struct plan {
   double lr_scale = 1;        ///< factor on the job's learning rate; 1 until the operator or a controller changes it
   std::set<holder_id> gone{}; ///< aggregators: their children and workers are their parents' (tree.hpp)
   plan_epoch rooted{};        ///< the first plan of which these are gone
+  /// What is of this plan travels in partitions of at most so many KiB, and workers sum a gradient in as many. 0: the job's size.
+  std::uint32_t partition_kib = 0;
   friend bool operator==(const plan&, const plan&) = default;
 
   /// The position (samples handed out since the start) after the global batch that starts at `position`: n*B further,

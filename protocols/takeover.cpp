@@ -32,7 +32,8 @@ coordinator_state taken_over(const coordinator_options& options, const ledger::c
                         .counted = lead.counted,
                         .backups = backups_of({options.workers, options.shards, last.protocol.fan_in, options.replicas}, decided),
                         .acting = decided.acting,
-                        .view = decided.view};
+                        .view = decided.view,
+                        .partition_kib = last.partition_kib};
   for (const member who : last.workers)
     out.members.emplace(who.worker, who.incarnation);
   for (const auto& [worker, incarnation] : newest)

@@ -2,6 +2,10 @@
 // The interface of a worker's half of a protocol.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <vector>
+
 #include "protocols/collective/facts.hpp"
 #include "protocols/effect.hpp"
 
@@ -60,8 +64,9 @@ public:
   }
   /// How long one set of parameters is, before anything else.
   virtual void model_is(std::uint64_t bytes) { (void)bytes; }
-  /// How many partitions of a gradient are summed among workers each by itself, before anything else; 1 unless it is said.
-  virtual void partitions_are(std::uint32_t count) { (void)count; }
+  /// How many partitions of a gradient are summed among workers each by itself, by plan::partition_kib; 1 unless it is said. To
+  /// be called before anything else.
+  virtual void partitions_are(std::function<std::uint32_t(std::uint32_t kib)> count) { (void)count; }
   /// tree_shape::blocks, before anything else: which workers share a node. Empty: nobody has asked for it.
   virtual void nodes_are(const std::vector<std::uint32_t>& blocks) { (void)blocks; }
   /// The peers from which it needs something now.

@@ -72,7 +72,7 @@ worker_setup working(const job& what, const protocols::protocol& runs, protocols
   out.machine = runs.make_worker(what.protocol, self, what.seed);
   out.machine->model_is(static_cast<std::uint64_t>(floats) * sizeof(float));
   out.machine->nodes_are(what.cluster.blocks);
-  out.sum_partitions = sum_partitions(what, runs, floats);
+  out.sum_partitions = [what, runs, floats](std::uint32_t kib) { return sum_partitions(what, runs, floats, kib); };
   out.machine->partitions_are(out.sum_partitions);
   out.pushes.keeps = what.cluster.replicas > 1;
   out.pushes.overlaps = what.exchange.overlap;
@@ -116,15 +116,15 @@ std::shared_ptr<common_replica> common_of(const job& what, const protocols::prot
   return out;
 }
 
-/// Who takes this worker's pushes, and in what partitions, when some aggregators are gone.
+/// Who takes this worker's pushes, and in what partitions: see push_setup::targets_under.
 auto targets_of(const job& what, protocols::worker_id worker, const std::vector<flat_range>& shards,
                 const factored_slots& factored) {
-  return [=, shape = what.shape(), bytes = what.exchange.partition_bytes()](const std::set<protocols::holder_id>& gone) {
+  return [=, shape = what.shape(), exchange = what.exchange](const std::set<protocols::holder_id>& gone, std::uint32_t kib) {
     std::vector<push_target> out;
     for (const auto holder : protocols::takers_of(protocols::holder_tree(shape, gone), worker)) {
       const bool shard = holder.value < shards.size();
       const auto whole = shard ? shards[holder.value] : flat_range{0, shards.back().end};
-      out.push_back({holder, cut_into_partitions(whole, bytes, factored)});
+      out.push_back({holder, cut_into_partitions(whole, exchange.partition_bytes(kib), factored)});
     }
     return out;
   };
@@ -133,9 +133,9 @@ auto targets_of(const job& what, protocols::worker_id worker, const std::vector<
 /// Whom it pushes to.
 void aim(worker_setup& at, const job& what, const std::vector<flat_range>& shards) {
   auto targets = targets_of(what, at.self, shards, factored_slots_of(what, *at.net));
-  at.pushes.targets = targets({});
-  if (!protocols::is_flat(what.shape()))
-    at.pushes.targets_without = std::move(targets);
+  at.pushes.targets = targets({}, 0);
+  if (!protocols::is_flat(what.shape()) || what.exchange.tries_sizes())
+    at.pushes.targets_under = std::move(targets);
 }
 
 /// Of a backup that comes later: as of those of its shard that were there from the beginning.
@@ -156,7 +156,12 @@ shard_setup sharding(const job& what, const protocols::protocol& runs, const pro
   out.range = range;
   out.alone = what.cluster.shards == 1;
   out.shards = what.cluster.shards;
-  out.partitions = cut_into_partitions(range, what.exchange.partition_bytes());
+  const auto cut = [range, exchange = what.exchange](std::uint32_t kib) {
+    return cut_into_partitions(range, exchange.partition_bytes(kib));
+  };
+  out.partitions = cut(0);
+  if (what.exchange.tries_sizes())
+    out.partitions_under = cut;
   out.optimizer = what.shard_optimizer();
   out.per_push = runs.per_push;
   out.counts_alone = runs.decentralized;

@@ -171,8 +171,8 @@ std::vector<std::uint32_t> worker_blocks(const job& what, const protocols::proto
   return asked || what.protocol.fan_in == protocols::fan_in_of_nodes ? blocks_of(places) : std::vector<std::uint32_t>{};
 }
 
-std::uint32_t sum_partitions(const job& what, const protocols::protocol& runs, std::int64_t floats) {
-  return runs.reduces_gradients(what.protocol) ? what.partitions_of_sum(floats) : 1;
+std::uint32_t sum_partitions(const job& what, const protocols::protocol& runs, std::int64_t floats, std::uint32_t kib) {
+  return runs.reduces_gradients(what.protocol) ? what.partitions_of_sum(floats, kib) : 1;
 }
 
 } // namespace troupe::actors

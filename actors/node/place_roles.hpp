@@ -38,7 +38,7 @@ job_places place_roles(const job& what, const std::vector<member_node>& nodes);
 std::vector<std::uint32_t> worker_blocks(const job& what, const protocols::protocol& runs, const job_places& places);
 
 /// Into how many partitions workers of this job, which runs this protocol, cut a gradient of so many floats to sum it among
-/// themselves; 1 where they sum none.
-std::uint32_t sum_partitions(const job& what, const protocols::protocol& runs, std::int64_t floats);
+/// themselves; 1 where they sum none. `kib`: plan::partition_kib.
+std::uint32_t sum_partitions(const job& what, const protocols::protocol& runs, std::int64_t floats, std::uint32_t kib = 0);
 
 } // namespace troupe::actors

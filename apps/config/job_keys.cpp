@@ -144,8 +144,9 @@ void add_protocol(key_list& keys, const actors::extensions& added) {
 void add_exchange(key_list& keys) {
   const std::string s = "exchange";
   TROUPE_KEY(
-      s, "partition_kib", (integer{16, 32768}), job.exchange.partition_kib,
-      "gradients and parameters travel in parts of at most so many KiB; in so many allreduce sums a gradient, each by itself");
+      s, "partition_kib", (integer_or_word{{16, 32768}, "auto", 0}), job.exchange.partition_kib,
+      "gradients and parameters travel in parts of at most so many KiB; in so many allreduce sums a gradient, each by itself; "
+      "auto: begins with 1024 and tries others while the job runs");
   TROUPE_KEY(
       s, "order", (text{{"layers", "ready"}, {}}), job.exchange.order,
       "which part goes first of those that wait for a lane; layers: that of the first layer; ready: the one that came first");

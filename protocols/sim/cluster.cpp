@@ -33,6 +33,11 @@ coordinator_options first_plan_of(const options& job) {
   return out;
 }
 
+tree_shape shape_of(const options& job) {
+  const bool clips = job.clips && entry_of(job).sums_gradients(job.protocol);
+  return {job.job.workers, job.job.shards, job.protocol.fan_in, job.job.replicas, clips, job.blocks};
+}
+
 /// Pushes about which a lead that holds has heard what it has not looked at yet.
 void add_undecided(std::set<push_id>& out, const replicated_lead& waits) {
   for (const lead_input& msg : waits.parked())
@@ -61,13 +66,7 @@ result simulate(const options& job, numerics& maths, std::span<listener* const> 
 
 cluster::cluster(const options& job, numerics& maths, std::span<listener* const> listeners)
     : options_(job), maths_(maths), listeners_(listeners.begin(), listeners.end()), checks_(debug_build || !listeners.empty()),
-      protocol_(entry_of(job)), shape_{job.job.workers,
-                                       job.job.shards,
-                                       job.protocol.fan_in,
-                                       job.job.replicas,
-                                       job.clips && protocol_.sums_gradients(job.protocol),
-                                       job.blocks},
-      tree_(holder_tree(shape_)), network_(job.inject.link),
+      protocol_(entry_of(job)), shape_(shape_of(job)), tree_(holder_tree(shape_)), network_(job.inject.link),
       control_latency_(job.control_latency < 0 ? network_.latency() : job.control_latency),
       dice_(random_stream::keyed(job.seed, 0x5157)), hops_(random_stream::keyed(job.seed, 0x409)),
       coordinator_(std::make_unique<coordinator_role>(*this, coordinator{coordinator_options_now(), make_controller()})),

@@ -18,6 +18,7 @@
 #include "protocols/sim/event_queue.hpp"
 #include "protocols/sim/network.hpp"
 #include "protocols/sim/simulate.hpp"
+#include "protocols/sim/step_overlap.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -98,6 +99,7 @@ private:
   void broken(const std::string& text);
 
   options options_;
+  step_cuts cuts_{options_};
   numerics& maths_;
   std::vector<listener*> listeners_;
   bool checks_; ///< machines assert their invariants after each message: where somebody watches

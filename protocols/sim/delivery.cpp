@@ -22,12 +22,12 @@ bool carries_tensor(const message& msg) {
 }
 
 /// Of sums by partitions those of the first layers go first, but none before the last round's.
-std::uint32_t order_on_links(const message& msg, const options& job) {
+std::uint32_t order_on_links(const message& msg, bool by_layers, std::uint32_t partitions) {
   const auto* chunk = std::get_if<peer_envelope>(&msg);
-  if (chunk == nullptr || !job.by_layers || chunk->head.part.of <= 1)
+  if (chunk == nullptr || !by_layers || chunk->head.part.of <= 1)
     return 0;
-  const auto place = std::uint64_t{chunk->head.part.first} * job.partitions / chunk->head.part.of;
-  return static_cast<std::uint32_t>(chunk->head.round * job.partitions + place);
+  const auto place = std::uint64_t{chunk->head.part.first} * partitions / chunk->head.part.of;
+  return static_cast<std::uint32_t>(chunk->head.round * partitions + place);
 }
 
 /// Part of an evaluation, which takes no training time: what travels for it must not let others go on meanwhile.
@@ -138,7 +138,8 @@ void cluster::transmit(envelope&& mail) {
     id = begun->transmission;
     network_.extend(id, from, to, mail.bytes - std::min(mail.bytes, begun->bytes), now_);
   } else {
-    id = network_.start(from, to, mail.bytes, now_, order_on_links(mail.content, options_));
+    id = network_.start(from, to, mail.bytes, now_,
+                        order_on_links(mail.content, options_.by_layers, cuts_.of(coordinator_->machine.current()).partitions));
   }
   transmitted_.emplace(id, std::move(mail));
   look_at({from, true});

@@ -72,6 +72,12 @@ struct partition_times {
   double ready = 1;  ///< after what its gradient is there
 };
 
+/// What a gradient is cut into: see `options`.
+struct step_cut {
+  std::uint32_t partitions = 1;
+  std::vector<partition_times> overlap{};
+};
+
 struct options {
   /// Of these the simulator sets `protocol`, `period`, `decentralized` and `same_replicas` by `protocol`.
   coordinator_options job{};
@@ -87,6 +93,8 @@ struct options {
   /// Where computing hides communication: what a step is cut into, in the order of the flat parameters; where workers sum
   /// gradients, `partitions`. Empty: a step begins once all parameters are there, and its gradient is there at its end.
   std::vector<partition_times> overlap{};
+  /// Both, by plan::partition_kib, where plans change it.
+  std::function<step_cut(std::uint32_t kib)> cut_under{};
   bool by_layers = false;                          ///< of partitions that workers sum, the first go first
   kernels::form push_form = kernels::form::fp32;   ///< of pushes; sums of pushes are fp32
   kernels::form params_form = kernels::form::fp32; ///< of parameters, but for those that are sent whole

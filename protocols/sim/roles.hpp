@@ -106,6 +106,7 @@ struct cluster::worker_role {
   nanoseconds idle_since = -1; ///< it has computed, and waits for what is next
   nanoseconds paused_until = 0;
   step_overlap overlap{};
+  std::uint32_t cut_by = 0; ///< plan::partition_kib of these
   int partitions = 0;
   std::vector<envelope> parked{};             ///< while it is paused or cut off, or the job is held
   std::optional<push_budget> budget{};        ///< of this life

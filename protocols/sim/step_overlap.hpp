@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -21,10 +23,31 @@ inline double share_in(double place, std::size_t shard, std::size_t shards) {
   return std::clamp(place * static_cast<double>(shards) - static_cast<double>(shard), 0.0, 1.0);
 }
 
+/// What a gradient is cut into, by plan.
+class step_cuts {
+public:
+  /// It keeps the reference.
+  explicit step_cuts(const options& job) : job_(job) {}
+
+  const step_cut& of(const plan& under) { return of(under.partition_kib); }
+  const step_cut& of(std::uint32_t partition_kib) {
+    const auto [at, fresh] = known_.try_emplace(partition_kib);
+    if (fresh)
+      at->second = job_.cut_under ? job_.cut_under(partition_kib) : step_cut{job_.partitions, job_.overlap};
+    return at->second;
+  }
+
+private:
+  const options& job_;
+  std::map<std::uint32_t, step_cut> known_{};
+};
+
 /// When each partition of the parameters that a worker computes with was there. Without partitions it hides nothing.
 class step_overlap {
 public:
   explicit step_overlap(std::vector<partition_times> of = {}) : of_(std::move(of)), there_(of_.size()) {}
+
+  const std::vector<partition_times>& partitions() const { return of_; }
 
   /// The parameters of all shards, in their order; of each shard's its partitions come one after the other.
   void came(std::span<const params_envelope> parts) {

@@ -75,7 +75,7 @@ void cluster::worker_role::begin_life(incarnation life) {
   std::unique_ptr<worker> machine = in.protocol_.make_worker(in.options_.protocol, self, in.options_.seed);
   machine->model_is(in.options_.model_bytes);
   machine->nodes_are(in.options_.blocks);
-  machine->partitions_are(in.options_.partitions);
+  machine->partitions_are([this](std::uint32_t kib) { return in.cuts_.of(kib).partitions; });
   bound = std::make_unique<worker_binding<worker_role>>(*this, std::move(machine), self, in.protocol_.decentralized);
   maths = in.maths_.make_worker(self);
   replica.clear();
@@ -93,7 +93,8 @@ void cluster::worker_role::begin_life(incarnation life) {
   own_step.reset();
   measures = false;
   idle_since = -1;
-  overlap = step_overlap{in.options_.overlap};
+  overlap = step_overlap{in.cuts_.of(0).overlap};
+  cut_by = 0;
 }
 
 void cluster::worker_role::hear(const message& msg) {
@@ -175,6 +176,8 @@ void cluster::worker_role::begin(const compute& order, const plan& current, cons
   }
   const bool ahead = own == nullptr && order.parts.size() == 1 && done.samples <= in.options_.job.batch;
   const nanoseconds begun = ahead && idle_since >= 0 ? overlap.begun(done.compute, idle_since, in.now_) : in.now_;
+  if (current.partition_kib != std::exchange(cut_by, current.partition_kib))
+    overlap = step_overlap{in.cuts_.of(cut_by).overlap};
   worker_totals& totals = in.result_.workers[self.worker];
   if (const nanoseconds since = std::exchange(idle_since, -1); since >= 0)
     totals.waiting += begun - since;
@@ -202,7 +205,7 @@ nanoseconds cluster::worker_role::ready_at(const partition_times& part) const {
 /// What of a push is there leaves.
 void cluster::worker_role::stream(const push& head) {
   double begin = 0;
-  for (const partition_times& each : in.options_.overlap)
+  for (const partition_times& each : overlap.partitions())
     in.schedule(ready_at(each) + in.options_.measured.message,
                 [this, head, first = std::exchange(begin, each.end), last = each.end, generation = computation] {
                   if (alive && generation == computation && paused_until <= in.now_ && partitions == 0)
@@ -233,9 +236,9 @@ void cluster::worker_role::stream(const push& head, double begin, double end) {
 
 void cluster::worker_role::announce_partitions() {
   const endpoint here{role::worker, self.worker.value};
-  const auto& overlap = in.options_.overlap;
-  for (std::uint32_t i = 1; i < overlap.size(); ++i)
-    in.queue_.push(ready_at(overlap[i]),
+  const auto& parts = overlap.partitions();
+  for (std::uint32_t i = 1; i < parts.size(); ++i)
+    in.queue_.push(ready_at(parts[i]),
                    envelope{.from = here,
                             .to = here,
                             .content =
@@ -385,7 +388,8 @@ void cluster::worker_role::take_step(const protocols::take_step& order, const te
   overlap.came(order.part, in.now_);
   if (!order.last)
     return;
-  const std::uint32_t index = order.part.first / in.options_.partitions, fragments = order.part.of / in.options_.partitions;
+  const std::uint32_t partitions = in.cuts_.of(bound->work()).partitions;
+  const std::uint32_t index = order.part.first / partitions, fragments = order.part.of / partitions;
   const std::vector<tensor> pieces = pieces_of(in.maths_, sum, order.part.of);
   const auto cuts = static_cast<std::ptrdiff_t>(pieces.size() / fragments);
   const auto first = pieces.begin() + cuts * index;

@@ -229,7 +229,20 @@ struct CoordinatorState {
   bestLoss @23 :Float64 = inf;
   sinceBest @24 :UInt32;
   judged @25 :UInt64;
+  partitionKib @26 :UInt32;
+  tuning @27 :PartitionTuning;
 
+  struct PartitionTuning {
+    best @0 :UInt32;
+    bestSpan @1 :Int64;
+    triedLarger @2 :Bool;
+    triedSmaller @3 :Bool;
+    settled @4 :Bool;
+    waits @5 :UInt32;
+    pushes @6 :UInt32;
+    since @7 :List(Int64);
+    spans @8 :List(Int64);
+  }
   struct BackupEntry { key @0 :UInt32; value @1 :Bool; }
   struct ActingEntry { key @0 :UInt32; value @1 :UInt32; }
 
@@ -432,6 +445,7 @@ struct Plan {
   lrScale @6 :Float64;
   gone @7 :List(UInt32);
   rooted @8 :UInt32;
+  partitionKib @9 :UInt32;
 }
 
 struct ProtocolSpec {

@@ -155,7 +155,7 @@ protected:
     setup.machine = machine;
     if (common) {
       setup.common = common;
-      setup.sum_partitions = 2;
+      setup.sum_partitions = [](auto) { return 2U; };
       setup.keeps_own = true;
       setup.machine = sums;
     }

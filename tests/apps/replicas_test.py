@@ -205,6 +205,16 @@ class Bits(ReplicasTest):
                 self.assertEqual(result[key], undisturbed[key], said)
 
 
+    def test_nor_do_losses_while_sizes_of_partitions_are_tried(self):
+        # What the lost one had sent may be in other partitions than what its backup sends.
+        wide = WIDE.replace("steps = 200", "steps = 150")
+        undisturbed = self.run_job(job=wide)["weights_digest"]
+        for shard in ("shard 0", "shard 1"):
+            result, said = self.disturbed([shard], "--set", "exchange.partition_kib=auto", job=wide)
+            self.assertIn("tries 2048", said)
+            self.assertEqual(result["weights_digest"], undisturbed, said)
+
+
 class Losses(ReplicasTest):
     def test_a_node_that_holds_of_everything_is_killed(self):
         shards = ["--set", "cluster.shards=3"]

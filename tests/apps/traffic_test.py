@@ -172,6 +172,25 @@ class Exchange(TrafficTest):
                                 ["--set", "exchange.overlap=false"])}
         self.assertEqual(len(digests), 1, digests)
 
+    def test_sizes_that_are_tried_change_no_bit(self):
+        """Each try is another plan; in an allreduce the round under way is computed anew."""
+        for protocol, *sets in (("sync",), ("sync", "cluster.shards=2", "codec.push=int8"), ("sync", "cluster.nodes=4", "cluster.replicas=2"),
+                                ("sync", "cluster.workers=4", "protocol.fan_in=2", "codec.params=int8"),
+                                ("allreduce", "protocol.algorithm=direct")):
+            with self.subTest(protocol, sets=sets):
+                log = self.path("log.jsonl")
+                arguments = ["--nodes", "2"] if "cluster.nodes=4" not in sets else []
+                arguments += ["--set", f"protocol.name={protocol}", "--set", "stop.steps=140", *(word for each in sets for word in ("--set", each))]
+                tried = self.run_job(*arguments, "--set", "exchange.partition_kib=auto", "--log", log, job=JOB)
+                self.assertEqual(tried["weights_digest"], self.run_job(*arguments, job=JOB)["weights_digest"])
+                with open(log, encoding="utf-8") as lines:
+                    said = [found for line in lines if (found := cluster_test.re.search(r"partition_kib = (\d+): .*; (tries|keeps) (\d+)", line))]
+                self.assertGreaterEqual(len(said), 3, said)
+                self.assertEqual([found[1] for found in said[1:]], [found[3] for found in said[:-1]], "what is tried is measured next")
+                self.assertEqual((said[0][1], said[0][3]), ("1024", "2048"))
+                if said[-1][2] == "keeps":
+                    self.assertEqual(sum(found[2] == "keeps" for found in said), 1)
+
 
 class Overlap(TrafficTest):
     def test_a_push_that_waits_for_its_backward_hides_nothing(self):

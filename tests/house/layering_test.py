@@ -38,7 +38,7 @@ GOOD = {
                                 '#include "tensor/graph.hpp"', "#include <caf/all.hpp>"),
     "actors/net/lane.cpp": source("#include <boost/asio.hpp>"),
     "apps/folding.cpp": source('return {{"slow", brief(each.slow)}, {"load", each.load}};'),
-    "apps/examples/custom.cpp": source('real_parameter("slow", 0.5),'),
+    "apps/examples/custom.cpp": source('real_parameter("slow", 0.5),', 'integer_or_word{{1, 9}, "slow", 0}'),
     "apps/main.cpp": source('#include "tensor/graph.hpp"', "#include <CLI/CLI.hpp>"),
     "apps/config.cpp": source("#include <toml++/toml.h>"),
     "tests/apps/CMakeLists.txt": "apps_test(run WITH x CLASSES Starts Ends)\napps_test(stop)\n",

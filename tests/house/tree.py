@@ -195,8 +195,8 @@ def a_protocol_is_named_by_its_own_file_alone(files):
             for found in quoted.finditer(code):
                 before, after = code[:found.start()], code[found.end():]
                 compared = re.search(r"[!=]=\s*$", before) or re.match(r"\s*[!=]=", after)
-                # An ordinary word: a parameter, or a key of JSON beside the field of that name.
-                ordinary = before.endswith("_parameter(") or re.match(r", [^{}\"]*[.>]%s\b" % re.escape(found[1]), after)
+                # An ordinary word: a parameter, a key's word beside its numbers, or a key of JSON beside the field of that name.
+                ordinary = re.search(r"_parameter\($|integer_or_word\{\{[^{}]*\}, $", before) or re.match(r", [^{}\"]*[.>]%s\b" % re.escape(found[1]), after)
                 if compared or not (ordinary or path in names.values()):
                     yield f'{path}:{number} names the protocol "{found[1]}" of {names[found[1]]}: ask what it says of itself'
 

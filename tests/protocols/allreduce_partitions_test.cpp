@@ -18,7 +18,7 @@ using testing::HasSubstr;
 /// Worker 0, in its first step, of three partitions.
 allreduce_worker in_partitions(const plan& with = plan_of(1, {0, 1}), algorithm which = algorithm::direct) {
   allreduce_worker out{life(0), {.which = which}};
-  out.partitions_are(3);
+  out.partitions_are([](auto) { return 3U; });
   return begun(with, std::move(out));
 }
 
@@ -172,6 +172,23 @@ TEST(AllreduceInPartitions, WhatIsComputedInVainBeginsNoSum) {
   EXPECT_EQ(worker.current(), v(1)) << "alone it has all sums";
 }
 
+TEST(AllreduceInPartitions, APlanSaysHowMany) {
+  allreduce_worker worker{life(0), {.which = algorithm::direct}};
+  worker.partitions_are([](std::uint32_t kib) { return kib == 512 ? 2U : 3U; });
+  worker = begun(plan_of(1, {0, 1}), std::move(worker));
+  EXPECT_EQ(only<send_peer>(worker.on(there(1, 2, 100))).message.part, (segment_range{5, 6, 6}));
+  plan next = plan_of(2, {0, 1});
+  next.partition_kib = 512;
+  worker.on(next);
+  worker.on(standing(1, 2, 0));
+  EXPECT_EQ(only<compute>(worker.on(done(1, 101))), cut(2, 0, 0, 2)) << "the round is computed anew";
+  EXPECT_EQ(worker.on(there(2, 2, 102)), worker_effects{discard{t(102)}}) << "there is no third one";
+  const auto sent = all<send_peer>(worker.on(done(2, 200)));
+  ASSERT_EQ(sent.size(), 2U);
+  EXPECT_EQ(sent[0].message.part, (segment_range{3, 4, 4}));
+  EXPECT_EQ(sent[1].message.part, (segment_range{1, 2, 4}));
+}
+
 TEST(AllreduceInPartitions, AChunkIsOfOnePartition) {
   allreduce_worker worker = in_partitions();
   worker.on(done(1, 100));
@@ -192,7 +209,7 @@ TEST(AllreduceInPartitions, APeersChunkWaitsForTheOwnTerm) {
 // Each version is of one fragment.
 TEST(AllreduceInPartitions, AFragmentIsCutIntoThem) {
   allreduce_worker worker{life(0), {.which = algorithm::direct, .steps = 2, .fragments = 2}};
-  worker.partitions_are(2);
+  worker.partitions_are([](auto) { return 2U; });
   worker = begun(plan_of(1, {0, 1}), std::move(worker));
   const auto sent = all<send_peer>(worker.on(done(1, 100)));
   ASSERT_EQ(sent.size(), 2U);

@@ -27,6 +27,7 @@ import mutants_of_collective
 import mutants_of_image
 import mutants_of_ledger
 import mutants_of_overlap
+import mutants_of_partitions
 import mutants_of_protocols
 import mutants_of_raft
 import mutants_of_replication
@@ -175,7 +176,7 @@ MUTANTS = [
      "position + static_cast<std::uint64_t>(batch) * cuts",
      "a batch crosses the end of the epoch"),
     ("message.cpp", "return std::ranges::binary_search(workers, who);", "return rank_of(who.worker) >= 0;", "any incarnation is a member"),
-] + mutants_of_protocols.MUTANTS + mutants_of_bindings.MUTANTS + mutants_of_raft.MUTANTS + mutants_of_ledger.MUTANTS + mutants_of_replication.MUTANTS + mutants_of_collective.MUTANTS + mutants_of_allreduce.MUTANTS + mutants_of_image.MUTANTS + mutants_of_overlap.MUTANTS
+] + mutants_of_protocols.MUTANTS + mutants_of_bindings.MUTANTS + mutants_of_raft.MUTANTS + mutants_of_ledger.MUTANTS + mutants_of_replication.MUTANTS + mutants_of_collective.MUTANTS + mutants_of_allreduce.MUTANTS + mutants_of_image.MUTANTS + mutants_of_overlap.MUTANTS + mutants_of_partitions.MUTANTS
 
 TABLE = pathlib.Path(__file__).with_name("mutants.md")
 HEAD = """# What the tests notice

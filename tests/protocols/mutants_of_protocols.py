@@ -273,7 +273,7 @@ MUTANTS = [
     ("coordinator.cpp", "state_.rounds_without_update = state_.pushes_without_update = 0;", "state_.pushes_without_update = 0;", "counts barren rounds that do not follow each other"),
     ("coordinator.cpp", "* std::max<std::size_t>(state_.plan.workers.size(), 1))", "* state_.plan.workers.size())", "nobody has diverged"),
     ("coordinator.cpp", "if (state_.evaluating && options_.decentralized)", "if (options_.decentralized)", "evaluates at every death"),
-    ("coordinator.cpp", "!controls_ || msg.event != report::kind::round_closed", "!controls_", "the controller hears what is no round"),
+    ("coordinator.cpp", "  if (msg.event != report::kind::round_closed)\n    return {};\n  if (controls_)", "  if (controls_)", "the controller hears what is no round"),
 
     ("round_rule.cpp", "  policy_->remember(known->memory);\n", "", "a carried policy forgets its past"),
     ("push_rule.cpp", "    if (worker.waits)\n      waiting_.insert(who);\n", "", "a carried rule forgets who waits"),

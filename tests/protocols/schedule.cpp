@@ -43,6 +43,22 @@ void draw_partitions(options& job, random_stream draw, bool summed) {
     }
 }
 
+/// Plans of one to three partitions, in turn with those that it begins with.
+void draw_sizes(options& job, random_stream draw, bool summed) {
+  if (!draw.hit(0.4))
+    return;
+  job.cut_under = [summed, first = step_cut{job.partitions, job.overlap}](std::uint32_t kib) {
+    if (kib == 0)
+      return first;
+    step_cut out{summed ? kib : 1, {}};
+    for (std::uint32_t i = 0; i < (first.overlap.empty() ? 0 : kib); ++i)
+      out.overlap.push_back({.end = (i + 1.0) / kib, .needed = 0.3 * i / kib, .ready = 1 - 0.7 * i / kib});
+    return out;
+  };
+  job.job.partition_kib = 1 + static_cast<std::uint32_t>(draw.below(3));
+  job.job.search = {.sizes = {1, 2, 3}, .spans = 1};
+}
+
 /// Values for the parameters that a protocol has, within what it allows.
 void draw_parameters(options& job, random_stream& draw) {
   auto& parameters = job.protocol.parameters;
@@ -232,6 +248,8 @@ std::vector<options> smaller(const options& job) {
     variant([](options& next) { next.colocated = false; });
   if (job.clips)
     variant([](options& next) { next.clips = false; });
+  if (!job.job.search.sizes.empty())
+    variant([](options& next) { next.job.search = {}; });
   std::erase_if(out, [](const options& next) {
     const auto entry = find_protocol(next.protocol.name);
     return !validate(*entry, next.protocol, next.job.workers).empty();
@@ -263,8 +281,10 @@ options schedule_of(const protocol& of, std::uint64_t seed, trouble how_much) {
   if (of.may_have_backups() && out.protocol.fan_in == 0 && draw.hit(0.5))
     out.job.replicas = 2 + static_cast<std::uint32_t>(draw.below(2));
   draw_parameters(out, draw);
-  if (!out.protocol.parameters.contains("steps"))
+  if (!out.protocol.parameters.contains("steps")) {
     draw_partitions(out, random_stream::keyed(seed, 7937, static_cast<int>(how_much)), static_cast<bool>(of.reduces));
+    draw_sizes(out, random_stream::keyed(seed, 7949, static_cast<int>(how_much)), static_cast<bool>(of.reduces));
+  }
   out.inject.step_ms = 10;
   out.inject.link = {.latency_ms = 1, .mbit = draw.hit(0.5) ? 0 : 8.0};
   out.inject.stragglers.push_back({.distribution = straggler_spec::law::jitter, .spread = 0.5});
@@ -351,6 +371,8 @@ std::string describe(const options& job) {
     out += fmt::format("  nodes of {} workers\n", fmt::join(job.blocks, ", "));
   for (const partition_times& part : job.overlap)
     out += fmt::format("  a partition up to {}, needed at {}, ready at {}\n", part.end, part.needed, part.ready);
+  if (!job.job.search.sizes.empty())
+    out += fmt::format("  sizes are tried from {} on\n", job.job.partition_kib);
   for (const auto& [name, value] : job.protocol.parameters)
     if (const auto* whole = std::get_if<std::int64_t>(&value))
       out += fmt::format("  {} = {}\n", name, *whole);

@@ -75,7 +75,8 @@ plan some_plan() {
           .data_size = 60'000,
           .lr_scale = 0.5,
           .gone = {{2}},
-          .rooted = {6}};
+          .rooted = {6},
+          .partition_kib = 512};
 }
 
 push some_push() {
@@ -177,7 +178,9 @@ coordinator_state full_coordinator() {
           .counted = {{{0}, {5, 320}}},
           .rounds_without_update = 1,
           .pushes_without_update = 2,
-          .memory = {0.1, std::numeric_limits<double>::infinity()}};
+          .memory = {0.1, std::numeric_limits<double>::infinity()},
+          .partition_kib = 512,
+          .tuning = {1024, -1, true, false, true, 2, 3, 4, {5, 6}}};
 }
 
 template <class State>

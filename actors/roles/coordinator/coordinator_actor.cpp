@@ -33,8 +33,9 @@ std::string text_of(const std::exception_ptr& thrown) {
 }
 
 std::string text_of(const protocols::plan& plan) {
-  return fmt::format("plan {}: {} workers, {}, period {}, learning rate times {}", plan.epoch.value, plan.workers.size(),
-                     plan.protocol.name, plan.period, plan.lr_scale);
+  return fmt::format("plan {}: {} workers, {}, period {}, learning rate times {}{}", plan.epoch.value, plan.workers.size(),
+                     plan.protocol.name, plan.period, plan.lr_scale,
+                     plan.partition_kib > 0 ? fmt::format(", partitions of {} KiB", plan.partition_kib) : "");
 }
 
 /// `starting`: the nodes that have not answered yet, before training begins.

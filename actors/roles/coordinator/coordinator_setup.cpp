@@ -32,6 +32,10 @@ protocols::coordinator_options coordinator_options_of(const job& what, std::int6
   options.evaluate_every_ns = protocols::duration_of_s(what.evaluate.every_s);
   options.stop = what.stop;
   options.checkpoint_at_end = what.checkpoint.enabled();
+  if (what.exchange.tries_sizes()) {
+    options.partition_kib = exchange_spec::first_kib;
+    options.search.sizes = {256, 512, 1024, 2048, 4096, 8192, 16384};
+  }
   if (!what.checkpoint.resume.empty()) {
     const auto from = read_manifest(what.checkpoint.resume);
     const auto lead = lead_of(from);
@@ -41,6 +45,8 @@ protocols::coordinator_options coordinator_options_of(const job& what, std::int6
       options.protocol = decided->protocol;
       options.period = decided->period;
       options.from.memory = decided->memory;
+      if (what.exchange.tries_sizes() && decided->partition_kib > 0)
+        options.partition_kib = decided->partition_kib;
     }
   }
   return options;

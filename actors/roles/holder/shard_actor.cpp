@@ -39,8 +39,9 @@ protocols::holder_binding<shard_state> shard_state::bind(shard_state& self, cons
 shard_state::shard_state(measured_pointer<shard_control> self, shard_setup setup)
     : self_(self), setup_(std::move(setup)), core_(setup_.receive_buffers, setup_.queue), bound_(bind(*this, setup_)),
       step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size, setup_.ranges),
-      copies_(setup_.queue, setup_.range, setup_.partitions, setup_.catches_up), readings_(self, core_, *setup_.queue),
-      activity_(self->doing), clock_(setup_.wall, setup_.start.trained),
+      copies_(setup_.queue, setup_.range, setup_.partitions, setup_.catches_up),
+      cuts_(setup_.partitions, setup_.partitions_under), readings_(self, core_, *setup_.queue), activity_(self->doing),
+      clock_(setup_.wall, setup_.start.trained),
       timers_(clock_,
               [this](protocols::timer_id timer, protocols::nanoseconds delay) {
                 self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
@@ -130,6 +131,7 @@ shard_control::behavior_type shard_state::make_behavior() {
       [this](const protocols::plan& msg) {
         if (!std::exchange(has_plan_, true) && !bound_.leads_job())
           run(clock_, timers_, true);
+        cuts_.on(msg);
         bound_.on(msg);
       },
       [this](const protocols::worker_down& msg) {
@@ -362,7 +364,7 @@ void shard_state::apply(const protocols::close& round, const protocols::operands
   // reports would be, and a code is of all: there everything is sent at the end.
   const bool device = !setup_.queue->on_host();
   const bool at_once = !order.to.empty() && !outgoing_.delays() && !device && !setup_.codec;
-  for (auto part : copies_.parts_of_a_step()) {
+  for (auto part : copies_.parts_of_a_step(cuts_.of(order.key))) {
     if (!terms.empty())
       step_.apply(terms, round, newest_.as<const float>(), next.parameters.as<float>(),
                   {part.begin - setup_.range.begin, part.end - setup_.range.begin});
@@ -532,7 +534,7 @@ void shard_state::to_hosts(protocols::send_order order, std::size_t bytes,
 void shard_state::send_version(const protocols::send_order& order, const kernels::buffer& parameters) {
   if (!setup_.queue->on_host())
     return send_from_device(order, parameters);
-  for (auto part : setup_.partitions)
+  for (auto part : cuts_.of(order.key))
     send_part(*peers_, order, setup_.place.self, cut(parameters, part));
 }
 
@@ -542,7 +544,7 @@ void shard_state::send_from_device(protocols::send_order order, const kernels::b
   const auto far = std::stable_partition(order.to.begin(), order.to.end(), is_near);
   const std::vector near(order.to.begin(), far);
   order.to.erase(order.to.begin(), far);
-  for (auto part : setup_.partitions) {
+  for (auto part : cuts_.of(order.key)) {
     auto piece = cut(parameters, part);
     for (auto to : near)
       caf::anon_send(peers_->local_device_workers.at(to), head_of(order, setup_.place.self, piece, {to}),

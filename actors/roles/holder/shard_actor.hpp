@@ -14,6 +14,7 @@
 #include "actors/messages/role.hpp"
 #include "actors/roles/codec/parameters_image.hpp"
 #include "actors/roles/codec/parameters_out.hpp"
+#include "actors/roles/codec/partition_cuts.hpp"
 #include "actors/roles/drain_before_exit.hpp"
 #include "actors/roles/emulated_link.hpp"
 #include "actors/roles/holder/holder_core.hpp"
@@ -33,8 +34,9 @@ struct shard_setup {
   flat_range range;  ///< of the flat parameters
   bool alone = true; ///< the range is all of them
   std::uint32_t shards = 1;
-  std::vector<flat_range> partitions; ///< of `range`: the units of sending
-  kernels::buffer initial;            ///< the range's initial parameters, in immutable host memory
+  std::vector<flat_range> partitions;           ///< of `range`: the units of sending
+  partition_cuts::cut_fn partitions_under = {}; ///< likewise, by plan; see there
+  kernels::buffer initial;                      ///< the range's initial parameters, in immutable host memory
   std::shared_ptr<kernels::backend> queue;
   optimizer_spec optimizer;
   std::int64_t data_size = 1; ///< samples of an epoch, for the schedule
@@ -163,6 +165,7 @@ private:
   lead_tally tally_;                ///< of the job's lead
   std::deque<pending_apply> pending_;
   shard_copies copies_;
+  partition_cuts cuts_;
   parameter_readings readings_;
   activity& activity_;
   training_clock clock_;

@@ -88,9 +88,9 @@ std::string shard_copies::progress() const {
   return fmt::format("{} of {} partitions", here_ ? here_->size() : partitions_.size(), partitions_.size());
 }
 
-std::vector<flat_range> shard_copies::parts_of_a_step() const {
+std::vector<flat_range> shard_copies::parts_of_a_step(const std::vector<flat_range>& usual) const {
   if (!here_)
-    return queue_->on_host() ? partitions_ : std::vector{range_};
+    return queue_->on_host() ? usual : std::vector{range_};
   std::vector<flat_range> out;
   for (const auto piece : *here_)
     out.push_back(partitions_[piece]);

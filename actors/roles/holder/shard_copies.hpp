@@ -46,8 +46,9 @@ public:
   bool end();
   /// "3 of 7 partitions".
   std::string progress() const;
-  /// Those that are here. On a device the whole range is one, once all are.
-  std::vector<flat_range> parts_of_a_step() const;
+  /// What a step is taken in: `usual` once all is here, before that each partition that is. On a device the whole range is one,
+  /// once all are.
+  std::vector<flat_range> parts_of_a_step(const std::vector<flat_range>& usual) const;
 
   /// The tensor is complete when what is enqueued has run.
   packed_state pack(const protocols::shard_piece& piece, const named_buffers& blocks, in_flight& held) const;

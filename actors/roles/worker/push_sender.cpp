@@ -45,11 +45,12 @@ push_sender::push_sender(push_setup setup, std::shared_ptr<const model> net, con
   partitions_.find(net_->layout(), setup_.targets);
 }
 
-void push_sender::begin(const std::set<protocols::holder_id>& gone, const std::optional<protocols::push>& stream_as) {
+void push_sender::begin(const protocols::plan& under, const std::optional<protocols::push>& stream_as) {
   moved_.clear();
-  if (setup_.targets_without && gone != without_) {
-    without_ = gone;
-    setup_.targets = setup_.targets_without(without_);
+  if (setup_.targets_under && (under.gone != without_ || under.partition_kib != cut_by_)) {
+    without_ = under.gone;
+    cut_by_ = under.partition_kib;
+    setup_.targets = setup_.targets_under(without_, cut_by_);
     partitions_.find(net_->layout(), setup_.targets);
   }
   stream_as_ = streams() ? stream_as : std::nullopt;
@@ -63,8 +64,8 @@ bool push_sender::streams() const {
 
 void push_sender::ready(const gradient_ready& msg) {
   for (const auto& [target, partition] : partitions_.complete(msg.slot))
-    if (stream_as_)
-      send_partition(target, partition, msg.gradients, *stream_as_, msg.factors);
+    if (const push_target& to = setup_.targets[target]; stream_as_)
+      send_partition(to, to.partitions[partition], msg.gradients, *stream_as_, msg.factors);
 }
 
 void push_sender::fetch(const kernels::buffer& gradient, std::function<void(const kernels::buffer& on_host)> done) const {
@@ -80,9 +81,10 @@ push_sender::sent_parts push_sender::send_parts(const protocols::push& push, con
     setup_.encoder->measure(gradient.span<const float>());
   for (std::size_t t = 0; gradient && t < setup_.targets.size(); ++t)
     for (std::size_t p = 0; p < setup_.targets[t].partitions.size(); ++p) {
-      if (!streamed || !partitions_.is_complete(t, p) || moved_.contains(setup_.targets[t].holder))
-        send_partition(t, p, gradient, push, factors);
-      out.bytes += wire::payload_bytes(head_of(t, p, push));
+      const push_target& to = setup_.targets[t];
+      if (!streamed || !partitions_.is_complete(t, p) || moved_.contains(to.holder))
+        send_partition(to, to.partitions[p], gradient, push, factors);
+      out.bytes += wire::payload_bytes(head_of(to, to.partitions[p], push));
     }
   leaving_ = {};
   if (setup_.encoder && gradient) {
@@ -93,7 +95,7 @@ push_sender::sent_parts push_sender::send_parts(const protocols::push& push, con
       out.decoded = setup_.encoder->decoded();
   }
   if (setup_.keeps)
-    kept_.push_back({push, out.decoded ? out.decoded : gradient});
+    kept_.push_back({push, out.decoded ? out.decoded : gradient, cut_by_});
   return out;
 }
 
@@ -109,14 +111,14 @@ void push_sender::send_end(const push_target& to, const protocols::push& push, b
 }
 
 void push_sender::send_again(std::optional<protocols::holder_id> to) {
-  for (const auto& [push, gradient] : kept_)
-    for (std::size_t t = 0; t < setup_.targets.size(); ++t) {
-      if (to && setup_.targets[t].holder != *to)
+  for (const auto& [push, gradient, cut_by] : kept_)
+    for (const push_target& target : cut_by == cut_by_ ? setup_.targets : setup_.targets_under(without_, cut_by)) {
+      if (to && target.holder != *to)
         continue;
-      for (std::size_t p = 0; gradient && p < setup_.targets[t].partitions.size(); ++p)
+      for (const flat_range where : gradient ? target.partitions : std::vector<flat_range>{})
         // What was kept is decoded, and codes of that may be others.
-        setup_.encoder ? send_floats(t, p, gradient, push) : send_partition(t, p, gradient, push);
-      send_end(setup_.targets[t], push, !gradient.empty());
+        setup_.encoder ? send_floats(target, where, gradient, push) : send_partition(target, where, gradient, push);
+      send_end(target, push, !gradient.empty());
     }
 }
 
@@ -124,27 +126,24 @@ void push_sender::answered(protocols::version ver) {
   std::erase_if(kept_, [ver](const kept_push& each) { return each.push.base < ver; });
 }
 
-wire::push_part push_sender::head_of(std::size_t target, std::size_t partition, const protocols::push& as) const {
-  const auto& to = setup_.targets[target];
-  const auto where = to.partitions[partition];
+wire::push_part push_sender::head_of(const push_target& to, flat_range where, const protocols::push& as) const {
   const wire::push_part out{to.holder, as.epoch, as.id, {where.begin, where.end}};
   return setup_.encoder ? setup_.encoder->head_of(out) : out;
 }
 
 /// From a gradient in host memory, as it is.
-void push_sender::send_floats(std::size_t target, std::size_t partition, const kernels::buffer& gradient,
+void push_sender::send_floats(const push_target& to, flat_range where, const kernels::buffer& gradient,
                               const protocols::push& as) {
-  auto head = head_of(target, partition, as);
+  auto head = head_of(to, where, as);
   head.as = kernels::form::fp32;
   head.bytes = 0;
   caf::anon_send(peers_->holders[head.to.value], head,
                  gradient.slice(static_cast<std::size_t>(head.where.begin) * sizeof(float), wire::payload_bytes(head)));
 }
 
-void push_sender::send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradient,
+void push_sender::send_partition(const push_target& to, flat_range where, const kernels::buffer& gradient,
                                  const protocols::push& as, const copied_factors& factors) {
   exchange_.begins(clock_.now());
-  const auto where = setup_.targets[target].partitions[partition];
   const auto offset = static_cast<std::size_t>(where.begin) * sizeof(float),
              bytes = static_cast<std::size_t>(where.size()) * sizeof(float);
   auto piece = gradient.slice(offset, bytes);
@@ -152,7 +151,7 @@ void push_sender::send_partition(std::size_t target, std::size_t partition, cons
     setup_.encoder->allow(setup_.budget->density_of(as.id, clock_.now()));
   if (setup_.encoder)
     piece = setup_.encoder->encode(as, where, piece.span<const float>(), factors);
-  const auto head = head_of(target, partition, as);
+  const auto head = head_of(to, where, as);
   const auto& holder = peers_->holders[head.to.value];
   if (setup_.encoder || !device_) {
     caf::anon_send(holder, head, piece);

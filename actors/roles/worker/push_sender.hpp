@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -44,8 +45,8 @@ private:
 
 struct push_setup {
   std::vector<push_target> targets;
-  /// In a tree: the targets when these aggregators are gone.
-  std::function<std::vector<push_target>(const std::set<protocols::holder_id>& gone)> targets_without = {};
+  /// Of a push under other plans: when these aggregators are gone, by plan::partition_kib. None: they are always the same.
+  std::function<std::vector<push_target>(const std::set<protocols::holder_id>& gone, std::uint32_t kib)> targets_under = {};
   bool overlaps = true;                         ///< with its backward
   bool keeps = false;                           ///< until it is answered: shards have backups, which may need it
   std::shared_ptr<push_encoder> encoder;        ///< none: pushes travel as they are
@@ -68,8 +69,8 @@ public:
   push_encoder* encoder() const { return setup_.encoder.get(); } ///< or null
   bool overlaps() const { return setup_.overlaps; }              ///< exchange_spec::overlap
 
-  /// A step begins under a plan without these aggregators. Its gradient may leave during backward, as this push.
-  void begin(const std::set<protocols::holder_id>& gone, const std::optional<protocols::push>& stream_as);
+  /// A step begins under this plan. Its gradient may leave during backward, as this push.
+  void begin(const protocols::plan& under, const std::optional<protocols::push>& stream_as);
   /// The shard is elsewhere now: what has left for it is lost.
   void moved(protocols::holder_id shard) { moved_.insert(shard); }
   /// During backward of the step: sends what is complete with it.
@@ -94,10 +95,11 @@ public:
 
 private:
   bool streams() const;
-  protocols::wire::push_part head_of(std::size_t target, std::size_t partition, const protocols::push& as) const;
-  void send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradient, const protocols::push& as,
+  /// `to` takes it, and of its partitions this is one.
+  protocols::wire::push_part head_of(const push_target& to, flat_range where, const protocols::push& as) const;
+  void send_partition(const push_target& to, flat_range where, const kernels::buffer& gradient, const protocols::push& as,
                       const copied_factors& factors = {});
-  void send_floats(std::size_t target, std::size_t partition, const kernels::buffer& gradient, const protocols::push& as);
+  void send_floats(const push_target& to, flat_range where, const kernels::buffer& gradient, const protocols::push& as);
   void send_end(const push_target& to, const protocols::push& push, bool has_parts);
   void download(const kernels::buffer& from, const kernels::buffer& to, std::function<void()> done) const;
 
@@ -108,7 +110,9 @@ private:
   std::shared_ptr<kernels::backend> device_;
   device_compute_actor computes_;
   peers_ptr peers_;
-  std::set<protocols::holder_id> without_; ///< the aggregators that are gone from the targets
+  // of the targets
+  std::set<protocols::holder_id> without_; ///< these aggregators
+  std::uint32_t cut_by_ = 0;               ///< plan::partition_kib
   partition_slots partitions_;
   // of the step
   std::optional<protocols::push> stream_as_; ///< what is complete has left
@@ -116,6 +120,7 @@ private:
   struct kept_push {
     protocols::push push;
     kernels::buffer gradient;
+    std::uint32_t cut_by = 0; ///< some of its partitions may be there, so the others have to fit
   };
   std::vector<kept_push> kept_; ///< the newest last
   /// A push that is being downloaded, and the host memory for it.

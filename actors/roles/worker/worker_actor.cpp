@@ -50,12 +50,6 @@ worker_state::worker_state(measured_pointer<worker_actor> self, worker_setup set
       track_(setup_.trace, setup_.self) {
   if (!setup_.meter)
     setup_.meter = std::make_shared<worker_meter>();
-  if (setup_.common && setup_.sum_partitions > 1 && pushes_.overlaps()) {
-    push_target all{};
-    for (std::uint32_t i = 0; i < setup_.sum_partitions; ++i)
-      all.partitions.push_back(setup_.common->where({i, i + 1, setup_.sum_partitions}));
-    summed_.find(setup_.net->layout(), {std::move(all)});
-  }
   activity_.enter("waits for a plan");
   end_with_reason(*self, setup_.device ? std::string{setup_.device->name()} : "cpu");
   // They live and die together: a worker needs its compute actor and loader, and its node reports the reason.
@@ -195,7 +189,8 @@ void worker_state::save(protocols::version ver, const protocols::kept_replica& k
 void worker_state::begin(const protocols::compute& request, const protocols::plan& plan, const protocols::local_step* own) {
   step_ = {};
   step_.request = request;
-  pushes_.begin(plan.gone, request.stream_as);
+  pushes_.begin(plan, request.stream_as);
+  sum_by(plan.partition_kib);
   summed_.begin();
   if (own != nullptr && own->from_common)
     mix({{.tensor = setup_.common->parameters()}});
@@ -222,6 +217,21 @@ void worker_state::begin(const protocols::compute& request, const protocols::pla
   if (setup_.common && own == nullptr)
     gradient_ = setup_.common->zeros();
   answer({.step = request.step});
+}
+
+/// Looks for what of a gradient is summed by itself under a plan of such partitions, if that may be during backward.
+void worker_state::sum_by(std::uint32_t kib) {
+  if (!setup_.common || !setup_.sum_partitions || !pushes_.overlaps() || summed_by_ == kib)
+    return;
+  summed_by_ = kib;
+  summed_ = {};
+  const std::uint32_t count = setup_.sum_partitions(kib);
+  if (count <= 1)
+    return;
+  push_target all{};
+  for (std::uint32_t i = 0; i < count; ++i)
+    all.partitions.push_back(setup_.common->where({i, i + 1, count}));
+  summed_.find(setup_.net->layout(), {std::move(all)});
 }
 
 /// Requests the missing batches one after the other; after the last one the step is computed.

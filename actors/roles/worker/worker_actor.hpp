@@ -41,7 +41,8 @@ struct worker_setup {
   std::shared_ptr<worker_meter> meter;
   std::shared_ptr<const model> net;
   push_setup pushes;
-  std::uint32_t sum_partitions = 1;                  ///< of a gradient that is summed among workers; see protocols::worker
+  /// Of a gradient that is summed among workers, by plan::partition_kib; see protocols::worker. None: it is summed at once.
+  std::function<std::uint32_t(std::uint32_t kib)> sum_partitions = {};
   std::shared_ptr<params_assembler> receive_buffers; ///< the lane's thread reads parameters into them
   std::shared_ptr<peer_assembler> from_peers;        ///< likewise replicas of other workers
   std::shared_ptr<decoded_parameters> decoder;       ///< none: parameters travel as they are
@@ -117,6 +118,7 @@ public:
     setup_.save_common(ver, protocols::at_rest(plan, ver, course));
   }
   void begin(const protocols::compute& request, const protocols::plan& plan, const protocols::local_step* own);
+  void sum_by(std::uint32_t kib);
   void mix(protocols::operands<tensor> terms) { self_->send(setup_.compute, mix_request{std::move(terms)}); }
   void dual(double rho) { self_->send(setup_.compute, dual_request{anchor_, rho}); }
   void send(const protocols::push& push, std::optional<tensor> gradient);
@@ -194,7 +196,8 @@ private:
   own_timer crash_;
   peer_sender to_peers_;
   push_sender pushes_;
-  partition_slots summed_; ///< of a gradient that is summed among workers, by their only target
+  partition_slots summed_;                 ///< of a gradient that is summed among workers, by their only target
+  std::optional<std::uint32_t> summed_by_; ///< plan::partition_kib of these; none: they were not looked for
   worker_track track_;
   std::optional<loaded_batch> next_batch_;
   std::optional<slice> asked_for_;
