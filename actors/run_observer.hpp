@@ -63,6 +63,7 @@ struct job_result {
   std::uint64_t resident_bytes_first = 0;                          ///< the same at the first evaluation
   std::uint32_t restarts = 0;                                      ///< workers that were restarted
   std::uint32_t period = 1;
+  std::uint32_t partition_kib = 0;           ///< of the last plan; 0: the job's
   data_scaling scaling;                      ///< of the training data
   std::optional<std::uint64_t> weights_step; ///< the version of `parameters`, if any
   std::optional<std::uint64_t> best_step;    ///< with `stop.patience`: the version evaluated with the lowest loss

@@ -155,6 +155,7 @@ result cluster::run() {
   if (protocol_.decentralized)
     result_.gradients += result_.steps - made.value; // of which the lead has not heard
   result_.period = coordinator_->machine.current().period;
+  result_.partition_kib = coordinator_->machine.current().partition_kib;
   result_.target_reached = coordinator_->machine.target_reached();
   result_.time_to_target = result_.target_reached ? result_.virtual_time : 0;
   result_.digest = digest_.value();

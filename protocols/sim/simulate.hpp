@@ -43,6 +43,7 @@ struct result {
   std::uint64_t discarded = 0;                        ///< of those, that no version used
   std::uint64_t bytes = 0;                            ///< of tensors that hosts sent each other
   std::uint32_t period = 1;                           ///< communication period of the last plan
+  std::uint32_t partition_kib = 0;                    ///< likewise
   std::map<std::uint64_t, std::uint64_t> staleness{}; ///< how many applied pushes had it
   std::vector<curve_point> curve{};
   std::vector<std::string> notes{}; ///< decisions and faults, for people

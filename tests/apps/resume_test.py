@@ -214,6 +214,13 @@ class Bits(ResumeTest):
         resumed, said = self.run_to_end(*sets, "--resume", self.path("kept"), "--set", "stop.steps=31", "--set", "protocol.interval_s=1000")
         self.assertEqual(resumed["communication_period"], first["communication_period"], said)
 
+    def test_the_size_of_partitions_that_was_tried_last_is_where_it_goes_on(self):
+        sets = ["--set", "exchange.partition_kib=auto"]
+        first, said = self.run_to_end(*sets, "--set", "stop.steps=30")
+        self.assertEqual(first["partition_kib"], 2048, said)  # another one than at the beginning
+        resumed, said = self.run_to_end(*sets, "--resume", self.path("kept"), "--set", "stop.steps=31")
+        self.assertEqual(resumed["partition_kib"], 2048, said)
+
     def test_another_number_of_shards_makes_no_difference(self):
         first, _ = self.run_to_end("--set", "stop.steps=20", "--set", "cluster.shards=3", "--nodes", "2")
         unbroken, _ = self.run_to_end("--set", f"checkpoint.dir={self.path('other')}")

@@ -188,6 +188,7 @@ class Exchange(TrafficTest):
                 self.assertGreaterEqual(len(said), 3, said)
                 self.assertEqual([found[1] for found in said[1:]], [found[3] for found in said[:-1]], "what is tried is measured next")
                 self.assertEqual((said[0][1], said[0][3]), ("1024", "2048"))
+                self.assertEqual(tried["partition_kib"], int(said[-1][3]))
                 if said[-1][2] == "keeps":
                     self.assertEqual(sum(found[2] == "keeps" for found in said), 1)
 

@@ -253,6 +253,7 @@ TEST(PartitionTuner, InASimulationItFindsTheSizeWithTheShortestRounds) {
     EXPECT_THAT(found.notes[0], HasSubstr("1024: ")) << "the first is measured";
     EXPECT_THAT(found.notes[1], HasSubstr("tries 512")) << "2048 is no other size for this model";
     EXPECT_THAT(found.notes[3], HasSubstr("keeps 256"));
+    EXPECT_EQ(found.partition_kib, 256U);
     EXPECT_GT(found.virtual_time, alone[256]);
     EXPECT_LT(found.virtual_time, alone[1024]) << protocol;
   }

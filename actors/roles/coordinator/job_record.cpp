@@ -37,6 +37,7 @@ const evaluation_point& job_record::evaluated_before(const evaluation& msg, cons
 
 void job_record::planned(const protocols::plan& plan) {
   result.period = plan.period;
+  result.partition_kib = plan.partition_kib;
   if (course_.rounds)
     members_.emplace(plan.epoch, plan.workers);
 }
