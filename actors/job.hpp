@@ -35,8 +35,8 @@ struct compute_spec {
   bool recomputes() const { return recompute == "blocks"; }
 };
 
-/// How tensors go over lanes. No bit of a result depends on it, but for where the order of a sum depends on how it is cut: in an
-/// allreduce by ring, halving or tree.
+/// How tensors go over lanes. No bit of a result depends on it, but for an allreduce: by ring, halving or tree the order of a sum
+/// depends on how it is cut, and by `direct` with a codec, of which elements a worker sums its own terms, which lose nothing.
 struct exchange_spec {
   std::int64_t partition_kib = 1024; ///< the unit of sending; 0: tried out while the job runs, from `first_kib` on
   std::string order = "layers";      ///< which goes first of what waits in a lane: "layers" | "ready": what came first

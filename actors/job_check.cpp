@@ -245,6 +245,12 @@ std::string no_sizes_to_try(const job& job, const extensions& added) {
            + fmt::format("which adds up in hops here ({}), in an order that goes by where a gradient is cut: no two runs would "
                          "agree; write protocol.algorithm = \"direct\", or a number",
                          name_of(sum.by));
+  if (job.codec.encodes_pushes() && sum.by != algorithm::broadcast)
+    return begin
+           + fmt::format(
+               "where codec.push = \"{}\" loses nothing of what a worker sums itself, and where a gradient is cut decides "
+               "what that is: no two runs would agree; write protocol.algorithm = \"broadcast\", or a number",
+               job.codec.push);
   return "";
 }
 

@@ -176,11 +176,12 @@ class Exchange(TrafficTest):
         """Each try is another plan; in an allreduce the round under way is computed anew."""
         for protocol, *sets in (("sync",), ("sync", "cluster.shards=2", "codec.push=int8"), ("sync", "cluster.nodes=4", "cluster.replicas=2"),
                                 ("sync", "cluster.workers=4", "protocol.fan_in=2", "codec.params=int8"),
-                                ("allreduce", "protocol.algorithm=direct")):
+                                ("allreduce", "protocol.algorithm=direct"),
+                                ("allreduce", "protocol.algorithm=broadcast", "protocol.group=1", "codec.push=int4")):
             with self.subTest(protocol, sets=sets):
                 log = self.path("log.jsonl")
                 arguments = ["--nodes", "2"] if "cluster.nodes=4" not in sets else []
-                arguments += ["--set", f"protocol.name={protocol}", "--set", "stop.steps=140", *(word for each in sets for word in ("--set", each))]
+                arguments += ["--set", f"protocol.name={protocol}", "--set", "stop.steps=60", *(word for each in sets for word in ("--set", each))]
                 tried = self.run_job(*arguments, "--set", "exchange.partition_kib=auto", "--log", log, job=JOB)
                 self.assertEqual(tried["weights_digest"], self.run_job(*arguments, job=JOB)["weights_digest"])
                 with open(log, encoding="utf-8") as lines:
