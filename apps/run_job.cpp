@@ -182,7 +182,7 @@ boost::json::object to_json(const config::loaded_job& loaded, const job_outcome&
   out["discarded"] = r.discarded;
   out["restarts"] = r.restarts;
   out["communication_period"] = r.period;
-  out["partition_kib"] = r.partition_kib > 0 ? r.partition_kib : job.exchange.partition_kib;
+  out["partition_kib"] = job.exchange.partition_bytes(r.partition_kib) >> 10;
   out["resident_bytes"] = r.resident_bytes;
   out["resident_bytes_first"] = r.resident_bytes_first;
   out["interrupted"] = value_or_null(r.interrupted, r.reason);

@@ -194,7 +194,7 @@ boost::json::object to_json(const config::loaded_job& loaded, const simulation& 
   out["target_reached"] = value_or_null(job.stop.target_accuracy > 0, r.target_reached);
   out["time_to_target_s"] = number_or_null(r.target_reached, static_cast<double>(r.time_to_target) * 1e-9);
   out["communication_period"] = r.period;
-  out["partition_kib"] = r.partition_kib > 0 ? r.partition_kib : job.exchange.partition_kib;
+  out["partition_kib"] = job.exchange.partition_bytes(r.partition_kib) >> 10;
   out["bytes_sent"] = r.bytes;
   out["bytes_received"] = r.bytes;
   out["faults"] = job.inject.faults.size();
