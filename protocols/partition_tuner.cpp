@@ -3,11 +3,14 @@
 #include "protocols/partition_tuner.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "kernels/assert.hpp"
+#include "protocols/spread.hpp"
 
 namespace troupe::protocols {
 
@@ -55,9 +58,7 @@ std::optional<decision> partition_tuner::on(const report& closed, const plan& un
   if (state_.spans.size() < search_.spans)
     return std::nullopt;
   std::vector<nanoseconds> spans = std::exchange(state_.spans, {});
-  const auto median = spans.begin() + std::ssize(spans) / 2;
-  std::ranges::nth_element(spans, median);
-  return decide(*median, under.partition_kib);
+  return decide(median(std::span{spans}), under.partition_kib);
 }
 
 /// What has been measured at this size, and which one is next.
@@ -78,12 +79,10 @@ decision partition_tuner::decide(nanoseconds span, std::uint32_t size) {
     (larger ? state_.tried_larger : state_.tried_smaller) = true;
   }
   const std::vector<std::uint32_t>& sizes = search_.sizes;
-  const auto best = std::ranges::lower_bound(sizes, state_.best);
-  const bool is_listed = best != sizes.end() && *best == state_.best;
   decision out;
-  if (const auto next = is_listed ? best + 1 : best; !state_.tried_larger && next != sizes.end()) {
+  if (const auto next = std::ranges::upper_bound(sizes, state_.best); !state_.tried_larger && next != sizes.end()) {
     out.partition_kib = *next;
-  } else if (!state_.tried_smaller && best != sizes.begin()) {
+  } else if (const auto best = std::ranges::lower_bound(sizes, state_.best); !state_.tried_smaller && best != sizes.begin()) {
     out.partition_kib = *std::prev(best);
   } else {
     state_.settled = true;
