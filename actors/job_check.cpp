@@ -73,11 +73,16 @@ std::string no_local_rates(const job& job, const extensions& added) {
   return "";
 }
 
+/// How its workers sum among themselves once there are as many as there may be.
+auto sum_of_all(const job& job, const protocols::protocol& runs) {
+  return runs.reduces(job.protocol, job.cluster.seats(), {}, 0);
+}
+
 /// Why what workers sum among themselves cannot be encoded as the job says; empty: it can.
 std::string no_codec_of_sums(const job& job, const protocols::protocol& runs) {
   using namespace protocols::collective;
   const codec_spec& codec = job.codec;
-  const auto sum = runs.reduces(job.protocol, std::max(job.cluster.workers, job.cluster.max_workers), {}, 0);
+  const auto sum = sum_of_all(job, runs);
   if (kernels::is_sparse(codec.form()))
     return "sums every element among its workers; name fp16, bf16, int8, int4 or onebit, or leave it out";
   if (codec.factors() && sum.by != algorithm::broadcast)
@@ -239,7 +244,7 @@ std::string no_sizes_to_try(const job& job, const extensions& added) {
                             : "whose workers send each other whole replicas; leave it out");
   if (job.codec.factors())
     return begin + "whose workers send the factors of whole gradients; leave it out";
-  const auto sum = runs->reduces(job.protocol, std::max(job.cluster.workers, job.cluster.max_workers), {}, 0);
+  const auto sum = sum_of_all(job, *runs);
   if (!sums_terms(sum.by))
     return begin
            + fmt::format("which adds up in hops here ({}), in an order that goes by where a gradient is cut: no two runs would "
