@@ -92,18 +92,14 @@ sim::options simulator_options(const config::loaded_job& loaded, std::int64_t da
     out.budget = actors::push_budget_of(job, *runs, floats);
     const bool hides = !measured.compute.empty() && network != nullptr;
     out.by_layers = hides && job.exchange.order == "layers";
-    const auto cut = [job, runs, network, floats, hides](std::uint32_t kib) {
+    out.cut_under = [job, runs, network, floats, hides](std::uint32_t kib) {
       actors::job at = job;
-      at.exchange.partition_kib = kib > 0 ? kib : job.exchange.partition_kib;
+      if (kib > 0)
+        at.exchange.partition_kib = kib;
       const std::uint32_t partitions = actors::sum_partitions(at, *runs, floats);
       return sim::step_cut{partitions, hides ? overlap_of(at, *network, runs->reduces_gradients(job.protocol) ? partitions : 0)
                                              : std::vector<sim::partition_times>{}};
     };
-    const sim::step_cut first = cut(0);
-    out.partitions = first.partitions;
-    out.overlap = first.overlap;
-    if (job.exchange.tries_sizes())
-      out.cut_under = cut;
   }
   out.changed_share = [job](protocols::version ver) { return job.changed_share(ver.value); };
   out.colocated = job.cluster.where == actors::placement::colocated;

@@ -93,7 +93,7 @@ struct options {
   /// Where computing hides communication: what a step is cut into, in the order of the flat parameters; where workers sum
   /// gradients, `partitions`. Empty: a step begins once all parameters are there, and its gradient is there at its end.
   std::vector<partition_times> overlap{};
-  /// Both, by plan::partition_kib, where plans change it.
+  /// Instead of both, by plan::partition_kib.
   std::function<step_cut(std::uint32_t kib)> cut_under{};
   bool by_layers = false;                          ///< of partitions that workers sum, the first go first
   kernels::form push_form = kernels::form::fp32;   ///< of pushes; sums of pushes are fp32
