@@ -6,10 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "protocols/sim/null_numerics.hpp"
 #include "protocols/sim/quadratic.hpp"
-#include "protocols/sim/simulate.hpp"
 #include "tests/protocols/lone_pushes.hpp"
+#include "tests/protocols/simulated_job.hpp"
 
 namespace troupe::protocols {
 namespace {
@@ -163,14 +162,10 @@ TEST(EasgdTask, MomentumFormStepsWithItsOwn) {
 
 /// A simulated job of one number, f(x) = 1/2 (x - 1)^2, without noise: how far the centre is from the minimum.
 double distance_after(std::uint64_t exchanges, std::uint32_t workers, std::int64_t period, double momentum) {
-  sim::options job;
-  job.protocol = {.name = "easgd", .parameters = {{"steps", period}, {"beta", 0.5}, {"momentum", momentum}}};
-  job.job.workers = workers;
-  job.job.batch = 2;
+  sim::options job = sim::simulated_job("easgd", workers, exchanges);
+  job.protocol.parameters = {{"steps", period}, {"beta", 0.5}, {"momentum", momentum}};
   job.job.data_size = 1000;
-  job.job.evaluate_every_samples = 1'000'000;
-  job.job.stop.steps = exchanges;
-  job.inject.step_ms = 10;
+  job.inject.link = {};
   sim::quadratic maths{{.curvature = {1}, .minimum = {1}, .noise = 0, .data_size = 1000, .lr = 0.25}};
   const sim::result out = sim::simulate(job, maths);
   EXPECT_EQ(out.steps, exchanges);
