@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// exp, log, tanh and their kin as straight-line code that a compiler can vectorise.
+// exp, log, tanh and their kin as straight-line code that a compiler can vectorise. All are inlined always: one call in a loop,
+// and the loop computes one number at a time.
 #pragma once
 
 // Included by loops.cpp alone, inside an unnamed namespace (see there).
 
 /// a * b + c, fused where the instruction set of this copy can. The compiler itself contracts nothing (-ffp-contract=off), so
 /// that the body and the tail of a loop, which it compiles separately, compute the same.
-inline float mul_add(float a, float b, float c) {
+[[gnu::always_inline]] inline float mul_add(float a, float b, float c) {
 #ifdef __FMA__
   return __builtin_fmaf(a, b, c);
 #else
@@ -14,14 +15,14 @@ inline float mul_add(float a, float b, float c) {
 #endif
 }
 
-inline std::uint32_t bits_of(float x) {
+[[gnu::always_inline]] inline std::uint32_t bits_of(float x) {
   return __builtin_bit_cast(std::uint32_t, x);
 }
-inline float float_of(std::uint32_t bits) {
+[[gnu::always_inline]] inline float float_of(std::uint32_t bits) {
   return __builtin_bit_cast(float, bits);
 }
 
-inline float relu(float x) {
+[[gnu::always_inline]] inline float relu(float x) {
   return x < 0 ? 0.0F : x;
 } // NaN stays NaN
 
@@ -87,7 +88,7 @@ inline float relu(float x) {
 }
 
 /// tanh(x) to 3 ulp: the rational approximation of degree 13 over 6 that Eigen and XLA use, 1 beyond 8.
-inline float tanh(float x) {
+[[gnu::always_inline]] inline float tanh(float x) {
   const float z = x * x;
   float p = -2.76076847742355e-16F;
   p = mul_add(p, z, 2.00018790482477e-13F);
@@ -105,7 +106,7 @@ inline float tanh(float x) {
   return x < -7.9F ? -1.0F : y;
 }
 
-inline float sigmoid(float x) {
+[[gnu::always_inline]] inline float sigmoid(float x) {
   return 1.0F / (1.0F + exp(-x));
 }
 
@@ -113,31 +114,31 @@ constexpr float gelu_scale = 0.79788456080286535588F; // sqrt(2 / pi)
 constexpr float gelu_cubic = 0.044715F;
 
 /// x * sigmoid(2u) is 0.5 x (1 + tanh(u)) without its cancellation for negative x.
-inline float gelu(float x) {
+[[gnu::always_inline]] inline float gelu(float x) {
   const float u = gelu_scale * mul_add(gelu_cubic * x * x, x, x);
   return x * sigmoid(2.0F * u);
 }
 
 /// gelu'(x) = s + 2 x s (1 - s) u'(x), s = sigmoid(2u).
-inline float gelu_derivative(float x) {
+[[gnu::always_inline]] inline float gelu_derivative(float x) {
   const float u = gelu_scale * mul_add(gelu_cubic * x * x, x, x);
   const float slope = gelu_scale * mul_add(3.0F * gelu_cubic * x, x, 1.0F);
   const float s = sigmoid(2.0F * u);
   return mul_add(2.0F * x * s * (1.0F - s), slope, s);
 }
 
-inline float silu(float x) {
+[[gnu::always_inline]] inline float silu(float x) {
   return x * sigmoid(x);
 }
 
 /// silu'(x) = s (1 + x (1 - s)), s = sigmoid(x).
-inline float silu_derivative(float x) {
+[[gnu::always_inline]] inline float silu_derivative(float x) {
   const float s = sigmoid(x);
   return s * mul_add(x, 1.0F - s, 1.0F);
 }
 
 /// ln(1 - erf(t)) for t >= 0.927734375: the minimax polynomial of N. Juffa's erff.
-inline float log_erf_rest(float t) {
+[[gnu::always_inline]] inline float log_erf_rest(float t) {
   float p = mul_add(-1.72853470e-5F, t, 3.83197126e-4F);
   p = mul_add(p, t * t, mul_add(-3.88396438e-3F, t, 2.42546219e-2F));
   p = mul_add(p, t, -1.06777877e-1F);
@@ -147,7 +148,7 @@ inline float log_erf_rest(float t) {
 }
 
 /// erf(x) / x - 1 for |x| <= 0.927734375, z = x^2.
-inline float erf_near_zero(float z) {
+[[gnu::always_inline]] inline float erf_near_zero(float z) {
   float p = -5.96761703e-4F;
   p = mul_add(p, z, 4.99119423e-3F);
   p = mul_add(p, z, -2.67681349e-2F);
@@ -159,13 +160,13 @@ inline float erf_near_zero(float z) {
 constexpr float erf_border = 0.927734375F;
 
 /// erf(x) to 2 ulp.
-inline float erf(float x) {
+[[gnu::always_inline]] inline float erf(float x) {
   const float t = x < 0 ? -x : x, near = mul_add(erf_near_zero(x * x), x, x), rest = 1.0F - exp(log_erf_rest(t));
   return t > erf_border ? __builtin_copysignf(rest, x) : near;
 }
 
 /// Phi(x) = 0.5 erfc(-x / sqrt(2)), without the cancellation of 1 + erf for negative x.
-inline float normal_cdf(float x) {
+[[gnu::always_inline]] inline float normal_cdf(float x) {
   const float u = x * 0.70710678118654752440F, t = u < 0 ? -u : u,
               near = mul_add(0.5F, mul_add(erf_near_zero(u * u), u, u), 0.5F);
   const float tail = 0.5F * exp(log_erf_rest(t));
@@ -175,17 +176,17 @@ inline float normal_cdf(float x) {
 
 constexpr float normal_peak = 0.39894228040143267794F; // 1 / sqrt(2 pi)
 
-inline float gelu_erf(float x) {
+[[gnu::always_inline]] inline float gelu_erf(float x) {
   return x * normal_cdf(x);
 }
 
 /// Phi(x) + x phi(x).
-inline float gelu_erf_derivative(float x) {
+[[gnu::always_inline]] inline float gelu_erf_derivative(float x) {
   return mul_add(x * normal_peak, exp(-0.5F * x * x), normal_cdf(x));
 }
 
 template <unary_op Op>
-inline float apply(float x) {
+[[gnu::always_inline]] inline float apply(float x) {
   if constexpr (Op == unary_op::relu)
     return relu(x);
   else if constexpr (Op == unary_op::tanh)
@@ -220,7 +221,7 @@ inline float apply(float x) {
 
 /// dy * f'(x), where `saved` is f(x) if saves_result(Op), else x.
 template <unary_op Op>
-inline float apply_backward(float saved, float dy) {
+[[gnu::always_inline]] inline float apply_backward(float saved, float dy) {
   if constexpr (Op == unary_op::relu)
     return saved > 0 ? dy : 0.0F;
   else if constexpr (Op == unary_op::tanh)
