@@ -284,6 +284,7 @@ class Exports(unittest.TestCase):
 @unittest.skipUnless(torch, "needs python3-torch")
 class Imports(unittest.TestCase):
     setUp, text, images, compare = Parity.setUp, Parity.text, Parity.images, Parity.compare
+    huggingface_names = Parity.huggingface_names
 
     def troupe(self, data, model, optimizer, steps):
         return Parity.troupe(self, data, model, optimizer, steps)

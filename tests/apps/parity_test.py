@@ -8,7 +8,7 @@ some steps of such a network, PyTorch's float32 is off by more than 1e-4; twice 
 such runs.
 
 usage: parity_test.py TROUPE [unittest arguments]; needs python3-torch, and skips where it is absent
-TROUPE_THOROUGH=1: GPT-2 with its 124 million parameters, which takes six minutes of two cores and 8 GB
+TROUPE_THOROUGH=1: GPT-2 with its 124 million parameters, which takes four minutes of two cores
 """
 import copy
 import json
@@ -244,7 +244,10 @@ class Parity(unittest.TestCase):
         return without_huggingface_names(weights) if self.huggingface_names else weights, losses
 
     def compare(self, module, spec, data, x, y, clip_norm=0.0, within=1e-4, relus=False, precise=True):
-        """`precise`: PyTorch computes in float64. With `relus`: False where the first gradient is off, but by no more than the inputs that round to another side of zero."""
+        """`precise`: PyTorch computes in float64.
+
+        With `relus`: False where the first gradient is off, but by no more than the inputs that round to another side of zero.
+        """
         def loss(of):
             predictions = of(x.to(next(of.parameters()).dtype) if x.is_floating_point() else x)
             return functional.cross_entropy(predictions.reshape(-1, predictions.shape[-1]), y.reshape(-1))
@@ -268,8 +271,8 @@ class Parity(unittest.TestCase):
         def state(of):
             return {name: each.detach().clone() for name, each in of.state_dict().items() if each.is_floating_point()}
 
-        first = state(module)
-        write_safetensors(self.folder / "first", with_huggingface_names(first) if self.huggingface_names else first)
+        given = state(module)
+        write_safetensors(self.folder / "first", with_huggingface_names(given) if self.huggingface_names else given)
         exact, asked = (copy.deepcopy(module).double() if precise else copy.deepcopy(module) for _ in range(2))
         loss(asked).backward()
         if clip_norm:
