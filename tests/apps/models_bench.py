@@ -29,7 +29,7 @@ except ImportError:
     torch = None
 
 # PyTorch as well as it goes here: OpenBLAS 0.3.21 takes a processor that it does not know for one without AVX-512, and an allocator that
-# gives pages back makes it two to five times slower on some machines.
+# gives pages back makes it up to five times slower on some machines.
 CORE = {"OPENBLAS_CORETYPE": "SkylakeX"} if "avx512f" in pathlib.Path("/proc/cpuinfo").read_text().split() else {}
 KEEPS_PAGES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 35), "MALLOC_TOP_PAD_": str(1 << 28)}
 SECONDS = 4  # that a figure of PyTorch's is measured for, at least
@@ -42,7 +42,7 @@ STEP_WANTED = {"transformer": 1.2, "lstm": 1.3, "gpt2": 1.1, "resnet20": 1.0}
 # PyTorch's side, in a process of its own.
 
 def peer_model(name):
-    """-> module, optimizer, function that draws inputs and labels, predictions of a batch, samples of a batch."""
+    """-> module, optimizer, function that draws inputs and labels, samples of a batch."""
 
     class Characters(nn.Module):
         def __init__(self):
@@ -52,34 +52,26 @@ def peer_model(name):
         def forward(self, x):
             return self.head(self.lstm(self.embedding(x))[0])
 
-    def text(vocabulary, context, batch):
-        ids = torch.randint(vocabulary, (1 << 20,))
-        within = torch.arange(context + 1)
-
-        def draw():
-            windows = ids[torch.randint(len(ids) - context - 1, (batch, 1)) + within]
-            return windows[:, :-1], windows[:, 1:].reshape(-1)
-
-        return draw
-
     if name == "resnet20":
-        x, y = torch.rand(4096, 3, 32, 32), torch.randint(10, (4096,))
+        x, y, batch = torch.rand(4096, 3, 32, 32), torch.randint(10, (4096,)), 128
 
-        def draw():
-            rows = torch.randint(len(x), (128,))
+        def draw_images():
+            rows = torch.randint(len(x), (batch,))
             return x[rows], y[rows]
 
-        module, draw, batch = parity_test.ResNet(3, 16), draw, 128
-        return module, torch.optim.SGD(module.parameters(), lr=0.05, momentum=0.9), draw, batch
-    if name == "gpt2":
-        module, draw, batch = parity_test.GPT(12, 12, 768, 50257, 64), text(50257, 64, 4), 4
-    elif name == "gpt_char":
-        module, draw, batch = parity_test.GPT(4, 4, 128, SYMBOLS, 64), text(SYMBOLS, 64, 12), 12
-    elif name == "lstm":
-        module, draw, batch = Characters(), text(SYMBOLS, CONTEXT, BATCH), BATCH
-    else:
-        module, draw, batch = parity_test.GPT(4, 4, 128, SYMBOLS, CONTEXT), text(SYMBOLS, CONTEXT, BATCH), BATCH
-    return module, torch.optim.AdamW(module.parameters(), lr=1e-3), draw, batch
+        module = parity_test.ResNet(3, 16)
+        return module, torch.optim.SGD(module.parameters(), lr=0.05, momentum=0.9), draw_images, batch
+
+    size, vocabulary, context, batch = {"gpt2": ((12, 12, 768), 50257, 64, 4), "gpt_char": ((4, 4, 128), SYMBOLS, 64, 12)}.get(
+        name, ((4, 4, 128), SYMBOLS, CONTEXT, BATCH))
+    ids, within = torch.randint(vocabulary, (1 << 20,)), torch.arange(context + 1)
+
+    def draw_text():
+        windows = ids[torch.randint(len(ids) - context - 1, (batch, 1)) + within]
+        return windows[:, :-1], windows[:, 1:].reshape(-1)
+
+    module = Characters() if name == "lstm" else parity_test.GPT(*size, vocabulary, context)
+    return module, torch.optim.AdamW(module.parameters(), lr=1e-3), draw_text, batch
 
 
 def train_peer(name, seconds, processes, meeting):
@@ -162,8 +154,12 @@ class Bench:
             tables[table] = tables.get(table, {}) | keys
         return self.job(name, tables)
 
-    def run(self, job, *flags):
-        return self.object_of(self.binary, "run", job, "--quiet", "--json", *flags)
+    def run(self, job):
+        return self.object_of(self.binary, "run", job, "--quiet", "--json")
+
+    def speed_beside(self, changed, plain):
+        """-> in each turn, the samples a second of one job by those of the other."""
+        return [self.run(changed)[0]["samples_per_s"] / self.run(plain)[0]["samples_per_s"] for _ in range(self.times)]
 
     def claim(self, text, ratios, wanted, most=False):
         found = statistics.median(ratios)
@@ -227,21 +223,17 @@ class Bench:
         for name, changes, steps_wanted in (("micro_batch of a quarter", {"data": {"micro_batch": BATCH // 4}}, 0.95),
                                             ("recompute", {"compute": {"recompute": "blocks"}}, 0.75)):
             changed = self.text_job("changed", 25, **({"model": {"layers": deep}} | changes))
-            pairs = [(self.run(changed), self.run(plain)) for _ in range(self.times)]
-            self.claim(f"{name}, 12 layers: steps/s by those without", [a["samples_per_s"] / b["samples_per_s"] for (a, _), (b, _) in pairs], steps_wanted)
+            self.claim(f"{name}, 12 layers: steps/s by those without", self.speed_beside(changed, plain), steps_wanted)
 
     def clipping(self):
+        four = {"cluster": {"nodes": 2, "workers": 2, "shards": 4}}
         tables = {"data": {"source": "digits", "train_samples": 20000, "batch": 64}, "model": {"kind": "mlp", "hidden": [512, 256]},
-                  "optimizer": {"name": "sgd", "lr": 0.05, "momentum": 0.9}, "cluster": {"nodes": 2, "workers": 2, "shards": 4},
-                  "stop": {"steps": 1200}, "evaluate": {"every_samples": 1 << 40}}
+                  "optimizer": {"name": "sgd", "lr": 0.05, "momentum": 0.9}, "stop": {"steps": 1200}, "evaluate": {"every_samples": 1 << 40}} | four
         plain = self.job("unclipped", tables)
         clipped = self.job("clipped", tables | {"optimizer": tables["optimizer"] | {"clip_norm": 1.0}})
-        pairs = [(self.run(clipped)[0], self.run(plain)[0]) for _ in range(self.times)]
-        self.claim("clip_norm, 4 shards: steps/s of a perceptron by those without", [a["samples_per_s"] / b["samples_per_s"] for a, b in pairs], 0.98)
-        four = {"cluster": {"nodes": 2, "workers": 2, "shards": 4}}
+        self.claim("clip_norm, 4 shards: steps/s of a perceptron by those without", self.speed_beside(clipped, plain), 0.98)
         plain, clipped = self.text_job("unclipped", 60, **four), self.text_job("clipped", 60, optimizer={"clip_norm": 1.0}, **four)
-        pairs = [(self.run(clipped)[0], self.run(plain)[0]) for _ in range(self.times)]
-        self.claim("clip_norm, 4 shards: steps/s of a transformer by those without", [a["samples_per_s"] / b["samples_per_s"] for a, b in pairs], 0.98)
+        self.claim("clip_norm, 4 shards: steps/s of a transformer by those without", self.speed_beside(clipped, plain), 0.98)
 
 
 PARTS = {"step": Bench.step, "gpt_char": Bench.gpt_char, "memory": Bench.memory, "ddp": Bench.ddp, "pieces": Bench.pieces, "clipping": Bench.clipping}
