@@ -233,6 +233,8 @@ bool connection::begins(const wire::decoded& head) {
     return true;
   }
   auto wrong = session_->acknowledged(head.received);
+  if (!wrong && !std::holds_alternative<wire::bye>(head.body) && session_->is_first())
+    hub_.answered(*session_);
   if (const auto* message = std::get_if<wire::message>(&head.body); message != nullptr && !wrong)
     wrong = hub_.handler().fault_of(session_->peer(), *message);
   if (wrong)

@@ -42,6 +42,8 @@ public:
     virtual void aside(std::function<void()> what) = 0;
     /// Both have said hello: gives it the session to carry, or returns the reason not to.
     virtual std::optional<std::string> opened(connection& by) = 0;
+    /// The peer has a session, too: its first frame has come.
+    virtual void answered(const session& of) = 0;
     /// The last call, made once. `final`: dialing again would not help.
     virtual void closed(connection& by, const std::string& reason, bool final) = 0;
     virtual lane_handler& handler() = 0;

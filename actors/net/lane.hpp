@@ -24,7 +24,8 @@ using node_id = protocols::strong_id<struct node_tag, std::uint32_t>;
 class lane_handler {
 public:
   virtual ~lane_handler() = default;
-  /// A lane to `peer` is open in both directions. `life`: of its process; see lane_options.
+  /// A lane to `peer` is open in both directions: from here on neither end drops what is sent. `life`: of its process; see
+  /// lane_options.
   virtual void on_up(node_id peer, std::uint32_t life) = 0;
   /// The lane to `peer` is over: one end closed it, or its connection broke and no other came in time. The reason has both
   /// causes.
@@ -117,7 +118,7 @@ public:
   virtual std::uint16_t port() const = 0; ///< 0: it only connects
   /// Connects to the hub of a peer's process of this `life` and keeps trying with back-off until `deadline`; then on_down says
   /// why. A final refusal (another job or version) ends the attempts at once. The lower id connects: `peer` is higher than this
-  /// node. A lane whose connection breaks is dialed again by itself.
+  /// node. A lane whose connection breaks is dialed again by itself; one to an older process of the peer is ended first.
   virtual void connect(node_id peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds deadline,
                        std::uint32_t life = 0) = 0;
   /// Queues a message, which arrives exactly once unless the lane goes down. `payload` must not change, and stays referenced

@@ -36,6 +36,7 @@ using boost::system::error_code;
 // Incoming connections that have not sent hello. Each costs a few KiB and a descriptor; a new one replaces the oldest.
 constexpr std::size_t most_strangers = 128;
 constexpr std::chrono::milliseconds pause_after_accept_error{50};
+constexpr const char* started_anew = "its node was started anew";
 constexpr protocols::failure_detector_options detection{};
 
 protocols::nanoseconds ns(std::chrono::steady_clock::time_point at) {
@@ -73,6 +74,7 @@ public:
                std::uint32_t life) override {
     TROUPE_ASSERT(options_.self < peer);
     asio::post(io_, [=, this] {
+      end_older(peer, life);
       if (!dialing_.contains(peer) && !find(peer))
         dial({peer, host, port, deadline, options_.congestion, life, false}, random_());
     });
@@ -84,12 +86,7 @@ public:
   }
 
   void close(node_id peer, const std::string& reason) override {
-    asio::post(io_, [=, this] {
-      if (const auto known = find(peer))
-        end_lane(known, reason);
-      else if (const auto dialed = stop_dialing(peer))
-        handler_->on_down(peer, dialed->life, reason);
-    });
+    asio::post(io_, [=, this] { give_up(peer, reason); });
   }
 
   std::vector<lane_stats> stats() const override {
@@ -188,6 +185,21 @@ private:
       handler_->on_down(peer, to->life, reason);
   }
 
+  void give_up(node_id peer, const std::string& reason) {
+    if (const auto known = find(peer))
+      end_lane(known, reason);
+    else if (const auto dialed = stop_dialing(peer))
+      handler_->on_down(peer, dialed->life, reason);
+  }
+
+  /// Of a process that is gone, though its end may not have been noticed here.
+  void end_older(node_id peer, std::uint32_t life) {
+    const auto known = find(peer);
+    const auto dialed = dialing_.find(peer);
+    if (known ? known->life() < life : dialed != dialing_.end() && dialed->second.to.life < life)
+      give_up(peer, started_anew);
+  }
+
   /// Returns what was dialed; nothing if that peer is not being dialed.
   std::optional<dialer::target> stop_dialing(node_id peer) {
     const auto node = dialing_.extract(peer);
@@ -245,7 +257,7 @@ private:
       if (const auto old = known->carrier())
         old->cut("the peer dialed again");
     } else if (known && known->life() < as.life) {
-      end_lane(known, "its node was started anew");
+      end_lane(known, started_anew);
     } else if (known) {
       return wire::bye{fmt::format("node {} has a lane already", peer.value), !older};
     }
@@ -297,10 +309,11 @@ private:
       return wrong;
     if (by.may_lend())
       carried->offer();
-    if (!comes_back)
-      handler_->on_up(peer, carried->life());
+    carried->beat(); // whoever hears it knows that messages find their way here
     return {};
   }
+
+  void answered(const session& of) override { handler_->on_up(of.peer(), of.life()); }
 
   void closed(connection& by, const std::string& reason, bool final) override {
     const auto self = by.shared_from_this();

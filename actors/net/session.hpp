@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "actors/net/delivery_rate.hpp"
 #include "actors/net/lane.hpp"
@@ -58,6 +59,8 @@ public:
   void came(std::size_t bytes);
   /// Some bytes have come. The hub's thread.
   void hear() { heard_at_.store(std::chrono::steady_clock::now(), std::memory_order_relaxed); }
+  /// Whether a frame is the first of the peer's: by any connection. The hub's thread.
+  bool is_first() { return !std::exchange(heard_, true); }
   std::chrono::steady_clock::time_point heard_at() const { return heard_at_.load(std::memory_order_relaxed); }
   std::uint64_t received() const { return received_.load(std::memory_order_relaxed); }
 
@@ -115,6 +118,7 @@ private:
   std::atomic<std::size_t> unsaid_bytes_ = 0; // that have come since the last frame told the peer
 
   // The hub's thread only.
+  bool heard_ = false;
   std::optional<peer_memory> borrows_from_;
   bool cannot_borrow_ = false; // it has failed
   int bad_frames_ = 0;

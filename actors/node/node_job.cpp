@@ -195,6 +195,8 @@ void node_job::on_lane(const lane_event& msg) {
   }
   if (msg.what == kind::down) {
     lanes_up_.erase(msg.peer);
+    if (msg.peer < places_.nodes.size() && msg.life < places_.nodes[msg.peer].incarnation)
+      return; // the lane to its new process comes
     self_->doing.failed(fmt::format("the lane to node {} closed: {}", name_of(msg.peer), msg.reason));
     if (starting_.pending())
       return starting_.deliver(failure(fmt::format("no lane to node {}: {}", name_of(msg.peer), msg.reason)));
@@ -212,8 +214,6 @@ void node_job::on_back(const node_place& msg) {
   if (!hub_ || msg.node >= places_.nodes.size() || msg.node == number_)
     return;
   places_.nodes[msg.node] = msg;
-  if (const auto up = lanes_up_.find(msg.node); up != lanes_up_.end() && up->second < msg.incarnation) // not noticed here
-    hub_->close(net::node_id{msg.node}, "its node was restarted");
   dial(msg.node);
 }
 

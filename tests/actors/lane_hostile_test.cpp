@@ -204,13 +204,14 @@ TEST_F(LaneHostile, NodeThatTurnsBadLosesItsOwnLaneOnly) {
   stranger client;
   client.connect(two.hub->port());
   client.say(greeting(0));
+  client.say(wire::beat{});
   ASSERT_TRUE(two.seen->wait_up(2));
-  const std::size_t hello_bytes = wire::encode(greeting(0))->head_bytes().size();
+  const std::size_t said = wire::encode(greeting(0))->head_bytes().size() + wire::encode(wire::beat{})->head_bytes().size();
   client.say(std::string(64, '\xff'));
   ASSERT_TRUE(two.seen->wait_down());
   EXPECT_EQ(two.seen->down[0].first, node_id{0});
   EXPECT_TRUE(contains(two.seen->down[0].second, "bad frame: frame of 4294967296 segments"));
-  EXPECT_TRUE(contains(two.seen->down[0].second, "(frame at byte " + std::to_string(hello_bytes) + ")"));
+  EXPECT_TRUE(contains(two.seen->down[0].second, "(frame at byte " + std::to_string(said) + ")"));
   EXPECT_TRUE(contains(client.hear_bye(), "bad frame"));
 }
 

@@ -5,11 +5,10 @@
 #include <thread>
 #include <vector>
 
-#include "protocols/wire/codec.hpp"
 #include "tests/actors/certificates.hpp"
+#include "tests/actors/lane_by_hand.hpp"
 #include "tests/actors/lane_harness.hpp"
 #include "tests/actors/relay.hpp"
-#include "tests/actors/sockets.hpp"
 
 namespace troupe::actors::net {
 namespace {
@@ -216,15 +215,72 @@ TEST(LaneSession, ANewProcessOfANodeReplacesTheOldOnesLane) {
   ASSERT_TRUE(one.seen->wait_messages(1));
 }
 
+TEST(LaneSession, ConnectingToANewProcessEndsTheLaneToTheOldOne) {
+  lane_options first, second;
+  first.life = 3;
+  second.life = 4;
+  node zero(0), old(1, first), fresh(1, second);
+  test::join(zero, old);
+  const auto connect = [&](const node& to, std::uint32_t life) {
+    zero.hub->connect(node_id{1}, "127.0.0.1", to.hub->port(), test::patience, life);
+  };
+  connect(fresh, 4);
+  ASSERT_TRUE(zero.seen->wait_up(2));
+  ASSERT_TRUE(old.seen->wait_down());
+  EXPECT_EQ(zero.seen->down.at(0).second, "its node was started anew");
+  connect(fresh, 4); // neither changes what is there
+  connect(old, 3);
+  zero.hub->send(node_id{1}, order(1), {}, 0);
+  ASSERT_TRUE(fresh.seen->wait_messages(1));
+  EXPECT_EQ(zero.seen->down.size(), 1U);
+}
+
+TEST(LaneSession, ANewProcessIsDialedInPlaceOfOneThatDoesNotAnswer) {
+  node zero(0), gone(1), fresh(1);
+  const auto port = gone.hub->port();
+  gone.hub->leave();
+  zero.hub->connect(node_id{1}, "127.0.0.1", port, test::patience, 0);
+  zero.hub->connect(node_id{1}, "127.0.0.1", fresh.hub->port(), test::patience, 0);
+  EXPECT_TRUE(zero.seen->down.empty());
+  lane_options next;
+  next.life = 1;
+  node later(1, next);
+  zero.hub->connect(node_id{1}, "127.0.0.1", later.hub->port(), test::patience, 1);
+  ASSERT_TRUE(zero.seen->wait_up());
+  ASSERT_TRUE(later.seen->wait_up());
+  EXPECT_EQ(zero.seen->down.at(0).second, "its node was started anew");
+}
+
+TEST(LaneSession, IsUpOnceThePeerIsKnownToHaveIt) {
+  node one(1);
+  test::by_hand zero(one.hub->port());
+  zero.say_hello();
+  ASSERT_TRUE(zero.hear<wire::hello>());
+  ASSERT_TRUE(zero.hear<wire::beat>());
+  ASSERT_TRUE(zero.hear<wire::beat>()); // what followed the hello is done
+  {
+    const std::lock_guard lock(one.seen->mutex);
+    EXPECT_TRUE(one.seen->up.empty()) << "what node 0 would send now may be sent before it has a lane";
+  }
+  ASSERT_TRUE(zero.say(wire::beat{}));
+  ASSERT_TRUE(one.seen->wait_up());
+}
+
+TEST(LaneSession, OfAPeerThatLeavesWithoutAWordIsNeverUp) {
+  node one(1);
+  test::by_hand zero(one.hub->port());
+  zero.say_hello();
+  ASSERT_TRUE(zero.say(wire::bye{"no longer wanted", false}));
+  ASSERT_TRUE(one.seen->wait_down());
+  EXPECT_TRUE(one.seen->up.empty());
+}
+
 TEST(LaneSession, ACountOfMessagesThatWereNeverSentEndsTheLane) {
   node one(1);
-  const tests::client_socket client{one.hub->port()};
-  const auto says = [&](const wire::content& body, std::uint64_t received) {
-    return client.send(wire::encode(body, {}, received)->head_bytes());
-  };
-  ASSERT_TRUE(says(wire::hello{.job_key = 0x7eed, .node = 0, .session = 5}, 0));
+  test::by_hand zero(one.hub->port());
+  zero.greet();
   ASSERT_TRUE(one.seen->wait_up());
-  ASSERT_TRUE(says(wire::beat{}, 1));
+  ASSERT_TRUE(zero.say(wire::beat{}, 1));
   ASSERT_TRUE(one.seen->wait_down());
   EXPECT_EQ(one.seen->down[0].second, "bad frame: it has taken 1 messages, and fewer were sent");
 }

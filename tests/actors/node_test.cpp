@@ -185,6 +185,28 @@ TEST_F(Node, ANewJobEndsTheWaitForTheOneBefore) {
   gates[20].set_value();
 }
 
+TEST_F(Node, ALaneToAnOlderProcessEndsWithoutAWord) {
+  prepare(job_of(30, 2), {"there", "here"});
+  run_until([this] { return !prepared[30].empty(); });
+  std::string started;
+  system.spawn([&](caf::event_based_actor* me) {
+    const job_places places{.nodes = {{0, "there", "127.0.0.1", 0}, {1, "here", "127.0.0.1", lane_port}},
+                            .workers = {{0, 1}, {1, 1}},
+                            .holders = {{0, 0}}};
+    me->request(node, caf::infinite, places)
+        .then([&] { started = "yes"; }, [&](const caf::error& e) { started = "no: " + explain(e); });
+  });
+  run();
+  caf::anon_send(node, node_place{0, "there", "127.0.0.1", 0, 1});
+  const auto lane_ends = [&](std::uint32_t life) {
+    caf::anon_send(node, lane_event{{30, 0}, 0, life, lane_event::kind::down, "it is gone"});
+    run();
+    return started;
+  };
+  EXPECT_EQ(lane_ends(0), "") << "it waits for the lane to the new one";
+  EXPECT_EQ(lane_ends(1), "no: no lane to node there: it is gone");
+}
+
 TEST_F(Node, LanesHaveTheNamesOfTheirJobsNodes) {
   start_job(20);
   prepare(job_of(30, 2), {"there", "here"});
