@@ -258,21 +258,19 @@ struct adopted_part {
 };
 
 /// One process of the cluster on the control plane. Of a job's roles only shards, as parameters_actor, are known to other hosts.
-using node_actor =
-    caf::typed_actor<caf::result<node_prepared>(prepare_job),
-                     caf::result<void>(job_places),   ///< spawn your roles and connect your lanes; answered when they are up
-                     caf::result<void>(node_place),   ///< a node is back as a new process: your lane to it is a new one
-                     caf::result<void>(backup_place), ///< answered when your roles know of it
-                     caf::result<void>(evaluator_place), caf::result<parameters_piece>(evaluated_query),
-                     caf::result<std::optional<job_standing>>(standing_query), caf::result<adopted_part>(adopt_job),
-                     caf::result<void>(led_by), caf::result<void>(protocols::hold_order),
-                     caf::result<void>(protocols::fetch_order), caf::result<std::vector<std::uint32_t>>(waiting_query),
-                     caf::result<node_totals>(totals_query), caf::result<node_report>(inspect_query),
-                     caf::result<void>(role_order), caf::result<void>(record_order), caf::result<std::int64_t>(clock_query),
-                     caf::result<shards_view>(shards_query),
-                     caf::result<trace_chunk>(trace_query), ///< ask again until the last
-                     caf::result<clock_reading>(wall_clock_query), caf::result<node_probe>(probe_query),
-                     caf::result<void>(node_notice), caf::result<void>(stop_job)>::extend_with<role_orders>;
+using node_actor = caf::typed_actor<
+    caf::result<node_prepared>(prepare_job),
+    caf::result<void>(job_places),   ///< spawn your roles and connect your lanes; answered when they are up
+    caf::result<void>(node_place),   ///< a node is back as a new process: your lane to it is a new one
+    caf::result<void>(backup_place), ///< answered when your roles know of it
+    caf::result<void>(evaluator_place), caf::result<parameters_piece>(evaluated_query),
+    caf::result<std::optional<job_standing>>(standing_query), caf::result<adopted_part>(adopt_job), caf::result<void>(led_by),
+    caf::result<void>(protocols::hold_order), caf::result<void>(protocols::fetch_order), caf::result<awaited>(waiting_query),
+    caf::result<node_totals>(totals_query), caf::result<node_report>(inspect_query), caf::result<void>(role_order),
+    caf::result<void>(record_order), caf::result<std::int64_t>(clock_query), caf::result<shards_view>(shards_query),
+    caf::result<trace_chunk>(trace_query), ///< ask again until the last
+    caf::result<clock_reading>(wall_clock_query), caf::result<node_probe>(probe_query), caf::result<void>(node_notice),
+    caf::result<void>(stop_job)>::extend_with<role_orders>;
 
 /// A job that a node works for, and the incarnation of its process in it.
 struct job_incarnation {

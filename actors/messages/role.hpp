@@ -67,8 +67,11 @@ struct node_leaves {
   std::uint32_t node = 0;
 };
 
-/// Which workers the open round waits for.
+/// Whom the open round waits for: workers, for their pushes; or, once it has these, holders that cannot make its version yet.
 struct waiting_query {};
+struct awaited {
+  std::vector<std::uint32_t> workers{}, holders{};
+};
 
 /// To a shard: its parameters, piece by piece. Offset 0 begins with the newest version; later pieces for the same sender are of
 /// that version, however long it takes. An unfinished reading is dropped once several others have begun.
@@ -239,9 +242,8 @@ using holder_control = holder_actor::extend<
     caf::result<void>(protocols::resume_order), caf::result<void>(protocols::checkpoint_order), ///< the lead, or every shard
     caf::result<std::optional<lead_word>>(lead_query),
     caf::result<void>(protocols::hold_order), ///< this and the next three: the lead only
-    caf::result<void>(protocols::new_backup), caf::result<void>(protocols::fetch_order),
-    caf::result<std::vector<std::uint32_t>>(waiting_query), caf::result<actor_report>(inspect_query),
-    caf::result<void>(operator_pause), caf::result<void>(protocols::expired),
+    caf::result<void>(protocols::new_backup), caf::result<void>(protocols::fetch_order), caf::result<awaited>(waiting_query),
+    caf::result<actor_report>(inspect_query), caf::result<void>(operator_pause), caf::result<void>(protocols::expired),
     caf::result<void>(protocols::version), ///< to itself, from the device: this version is computed
     caf::result<void>(device_check),       ///< to itself
     caf::result<void>(wire::push_part, device_tensor), caf::result<void>(wire::partial_part, device_tensor)>;
@@ -399,6 +401,7 @@ CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::peer_unreachable))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::file_saved))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::manifest_written))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::waiting_query))
+CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::awaited))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::pause_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::actor_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::change_order))

@@ -80,9 +80,9 @@ node_control::behavior_type node_state::behavior_with(const caf::typed_actor<caf
           job->roles().tell_workers(msg);
       },
       [this](const protocols::fetch_order& msg) { fetch(msg); },
-      [this](waiting_query query) -> caf::result<std::vector<std::uint32_t>> {
+      [this](waiting_query query) -> caf::result<awaited> {
         const auto lead = job_ ? job_->roles().lead() : holder_control{};
-        return lead ? caf::result<std::vector<std::uint32_t>>(self_->delegate(lead, query)) : std::vector<std::uint32_t>{};
+        return lead ? caf::result<awaited>(self_->delegate(lead, query)) : awaited{};
       },
       [this](totals_query) { return totals(); },
       [this](const inspect_query& query) { return inspect_roles(query); },

@@ -201,7 +201,7 @@ protected:
 
 TEST_F(Progress, AWorkerThatDoesNotProgressLeavesTheJob) {
   begin();
-  scripts[0]->awaited = {1, 2};
+  scripts[0]->late.workers = {1, 2};
   scripts[1]->actors = {{.id = "worker 1", .state = "computes step 40", .since_s = 61}};
   look();
   EXPECT_THAT(planned_workers(), ElementsAre(0, 3));
@@ -216,11 +216,11 @@ TEST_F(Progress, AWorkerThatDoesNotProgressLeavesTheJob) {
 TEST_F(Progress, WhomTheOperatorHasPausedIsWaitedFor) {
   job.evaluate.every_samples = 40;
   begin();
-  scripts[0]->awaited = {1};
+  scripts[0]->late.workers = {1};
   scripts[1]->actors = {{.id = "worker 1", .paused = true}};
   scripts[0]->actors = {{.id = "shard 0", .paused = true}, {.id = "evaluator 0", .paused = true}};
   look();
-  scripts[0]->awaited = {};
+  scripts[0]->late = {};
   look();
   close_round(1, 40);
   hold(1, 40);
@@ -229,6 +229,53 @@ TEST_F(Progress, WhomTheOperatorHasPausedIsWaitedFor) {
   EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
   EXPECT_TRUE(scripts[0]->orders.empty());
   EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(Progress, ABackupThatDoesNotProgressIsLostAndItsNodeAskedBack) {
+  job.cluster.replicas = 2;
+  begin();
+  scripts[0]->late.holders = {1};
+  scripts[1]->actors = {{.id = "replica 1", .state = "catches up", .since_s = 31}};
+  look();
+  EXPECT_THAT(seen->events, testing::IsSupersetOf({"replica 1 (node-1) is lost: no step for 0 s; replica 1: catches up for 31 s",
+                                                   "node node-1 is back"}));
+  EXPECT_THAT(told<protocols::holder_down>(), ElementsAre(1, 0, 1));
+  EXPECT_EQ(scripts[1]->job->incarnation, 1U);
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(scripts[0]->all<backup_place>().back().holder.node, 1U) << "where another copy begins";
+  EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(Progress, ABackupOnANodeThatIsNeededIsLostAlone) {
+  job.cluster.shards = 2;
+  job.cluster.replicas = 2;
+  job.cluster.where = placement::colocated;
+  begin();
+  say(role_lost{2, role_lost::kind::holder, 2, "no memory"}); // the copy of shard 0, which is on node 0 beside that of shard 1
+  scripts[0]->late.holders = {3};
+  look();
+  EXPECT_THAT(seen->events, ElementsAre(HasSubstr("replica 2 (node-2) is lost"), HasSubstr("replica 3 (node-0) is lost")));
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(Progress, WhereAShardIsLateWithItsBackupTheJobEnds) {
+  job.cluster.replicas = 2;
+  begin();
+  scripts[0]->late.holders = {0, 1};
+  look();
+  EXPECT_TRUE(seen->result.failed);
+  EXPECT_THAT(seen->result.reason, HasSubstr("shard 0 does not answer"));
+}
+
+TEST_F(Progress, ABackupThatTheOperatorHasPausedIsWaitedFor) {
+  job.cluster.replicas = 2;
+  begin();
+  scripts[0]->late.holders = {1};
+  scripts[1]->actors = {{.id = "replica 1", .paused = true}};
+  look();
+  look();
+  EXPECT_THAT(seen->events, testing::IsEmpty());
 }
 
 TEST_F(Progress, HoldersThatDoNotProgressEndTheJobByName) {

@@ -46,11 +46,11 @@ struct script {
   std::chrono::seconds chunk_takes{0};
   std::int64_t clock_ahead_ns = 0; ///< its host's
   std::vector<role_order> orders;
-  std::vector<bool> recordings;       ///< begun
-  std::vector<std::uint32_t> awaited; ///< whom the lead says that the round waits for
-  std::vector<actor_report> actors;   ///< what they say of themselves
-  std::vector<float> parameters;      ///< that the evaluator has there
-  std::optional<adopted_part> part;   ///< what it has of a job whose coordinator was lost
+  std::vector<bool> recordings;     ///< begun
+  awaited late;                     ///< whom the lead says that the round waits for
+  std::vector<actor_report> actors; ///< what they say of themselves
+  std::vector<float> parameters;    ///< that the evaluator has there
+  std::optional<adopted_part> part; ///< what it has of a job whose coordinator was lost
   std::optional<adopt_job> adopted;
   bool thinks = false; ///< about that, until it hears a node_notice
 
@@ -117,7 +117,7 @@ private:
         [this](const Orders& msg) { script_->heard.emplace_back(msg); }...,
         [this](const protocols::hold_order& msg) { script_->heard.emplace_back(msg); },
         [this](const protocols::fetch_order& msg) { script_->heard.emplace_back(msg); },
-        [this](waiting_query) { return script_->awaited; },
+        [this](waiting_query) { return script_->late; },
         [](totals_query) { return node_totals{.bytes_sent = 10, .bytes_received = 20, .resident_bytes = 30}; },
         [this](inspect_query) { return node_report{.actors = script_->actors}; },
         [](shards_query) { return shards_view{}; },

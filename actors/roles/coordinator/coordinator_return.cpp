@@ -55,6 +55,14 @@ void coordinator_state::on_peer_unreachable(const peer_unreachable& msg) {
   }
 }
 
+/// Whatever holds it up, a new one that copies its shard has not heard of. Where its node is needed, nothing takes its place.
+void coordinator_state::backup_does_not_progress(std::uint32_t holder, const std::string& reason) {
+  const auto node = places_.holders[holder].node;
+  if (node == nowhere)
+    return; // it went with another one's
+  places_.needs(node) ? holder_lost(holder, reason) : put_out(node, reason);
+}
+
 /// It may be alive all the same, so it is asked back. A job with a tree of aggregators takes no worker back.
 void coordinator_state::put_out(std::uint32_t node, const std::string& reason) {
   on_node_lost(node, reason);

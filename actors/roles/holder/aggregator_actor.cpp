@@ -83,7 +83,7 @@ holder_control::behavior_type aggregator_state::make_behavior() {
       [](const protocols::new_backup&) {},
       [](const protocols::checkpoint_order&) {},
       [](const protocols::fetch_order&) {},
-      [](waiting_query) { return std::vector<std::uint32_t>{}; },
+      [](waiting_query) { return awaited{}; },
       [](lead_query) { return std::optional<lead_word>{}; },
       [this](const inspect_query&) { return report(); },
       [this](const operator_pause& msg) { handle_pause(self_, msg, [this] { return report(); }); },

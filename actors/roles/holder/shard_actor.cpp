@@ -170,13 +170,7 @@ shard_control::behavior_type shard_state::make_behavior() {
       [this](const operator_pause& msg) { handle_pause(self_, msg, [this] { return report(); }); },
       [this](const parameters_query& msg) { return readings_.read(msg, setup_.floats_per_piece, ready_version_, ready_); },
       [this](const piece_downloaded& msg) { readings_.deliver(msg); },
-      [this](waiting_query) {
-        std::vector<std::uint32_t> names;
-        if (bound_.leads_job())
-          for (auto worker : bound_.decides()->waiting_for())
-            names.push_back(worker.value);
-        return names;
-      },
+      [this](waiting_query) { return bound_.leads_job() ? awaited_by(*bound_.decides(), bound_.replicated()) : awaited{}; },
       [this](const protocols::expired& msg) {
         if (const auto due = timers_.fire(msg.timer))
           bound_.on(*due);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "actors/messages/inspection.hpp"
+#include "actors/messages/role.hpp"
 #include "protocols/replicated_lead.hpp"
 #include "protocols/tree.hpp"
 
@@ -21,6 +22,18 @@ inline std::string who_brings_push_of(protocols::worker_id worker, const protoco
       if (protocols::workers_below(tree, child).contains(worker))
         return fmt::format("aggregator {}", child.value);
   return fmt::format("worker {}", worker.value);
+}
+
+/// A lead's answer. While a version is proposed, its machine collects the next one already.
+inline awaited awaited_by(const protocols::lead& decides, const protocols::replicated_lead* proposes) {
+  awaited out;
+  if (proposes != nullptr)
+    for (const auto holder : proposes->waiting_for())
+      out.holders.push_back(holder.value);
+  if (out.holders.empty())
+    for (const auto worker : decides.waiting_for())
+      out.workers.push_back(worker.value);
+  return out;
 }
 
 /// A backup waits for its shard, and a lead until all are prepared for its round.

@@ -94,10 +94,12 @@ void progress_watch::look() {
 void progress_watch::say_who_is_awaited() {
   self_->request(setup_.nodes[places_.holders[0].node].actor, 1s, waiting_query{})
       .then(
-          [this, waited = waited_s()](const std::vector<std::uint32_t>& workers) {
+          [this, waited = waited_s()](const awaited& late) {
             std::vector<std::string> names;
-            for (auto worker : workers)
+            for (const auto worker : late.workers)
               names.push_back(places_.describe(worker));
+            for (const auto holder : late.holders)
+              names.push_back(places_.describe(protocols::holder_id{holder}, setup_.what.cluster.shards));
             setup_.observer->on_event(fmt::format("no step for {:.0f} s: the round waits for {}", std::floor(waited),
                                                   names.empty() ? "the shards" : fmt::format("{}", fmt::join(names, ", "))));
           },
@@ -121,27 +123,38 @@ void progress_watch::ask_what_they_do(const std::set<std::uint32_t>& nodes, std:
 }
 
 void progress_watch::round_is_overdue() {
-  const auto judge = [this, step = by_.step()](const std::vector<std::uint32_t>& workers) {
+  const auto ask = [this, step = by_.step()](const awaited& late) {
     std::set<std::uint32_t> nodes;
-    for (const auto worker : workers)
+    for (const auto worker : late.workers)
       nodes.insert(places_.workers[worker].node);
-    if (workers.empty())
+    if (late.workers.empty())
       for (const auto& holder : places_.holders)
         if (holder.node != nowhere)
           nodes.insert(holder.node);
-    ask_what_they_do(nodes, [this, step, workers](const reports& all) {
+    ask_what_they_do(nodes, [this, step, late](const reports& all) {
       asks_ = false;
-      if (by_.now() != owner::course::trains || by_.step() != step)
-        return;
-      if (workers.empty())
-        return holders_are_overdue(all);
-      for (const auto worker : workers)
-        if (const auto id = fmt::format("worker {}", worker); !is_paused(all, id))
-          by_.does_not_progress(worker, fmt::format("no step for {:.0f} s; {}", waited_s(), what_it_does(all, id)));
+      if (by_.now() == owner::course::trains && by_.step() == step)
+        judge(late, all);
     });
   };
   self_->request(setup_.nodes[places_.holders[0].node].actor, answer_deadline, waiting_query{})
-      .then(judge, [judge](const caf::error&) { judge({}); });
+      .then(ask, [ask](const caf::error&) { ask({}); });
+}
+
+void progress_watch::judge(const awaited& late, const reports& all) {
+  const auto unless_paused = [&](const std::string& id, const auto& lose) {
+    if (!is_paused(all, id))
+      lose(fmt::format("no step for {:.0f} s; {}", waited_s(), what_it_does(all, id)));
+  };
+  for (const auto worker : late.workers)
+    unless_paused(fmt::format("worker {}", worker), [&](const std::string& why) { by_.worker_does_not_progress(worker, why); });
+  if (!late.workers.empty())
+    return;
+  const auto is_backup = [this](std::uint32_t holder) { return places_.holders[holder].backup_of.has_value(); };
+  if (late.holders.empty() || !std::ranges::all_of(late.holders, is_backup))
+    return holders_are_overdue(all);
+  for (const auto backup : late.holders)
+    unless_paused(fmt::format("replica {}", backup), [&](const std::string& why) { by_.backup_does_not_progress(backup, why); });
 }
 
 void progress_watch::holders_are_overdue(const reports& all) {

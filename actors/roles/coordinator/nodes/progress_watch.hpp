@@ -14,8 +14,9 @@
 
 namespace troupe::actors {
 
-/// Looks once a second. Workers for which a round waits too long are lost, and so is an evaluator that takes too long; holders
-/// that do not progress fail the job, because nobody can go on without them. Whom the operator has paused is waited for.
+/// Looks once a second. Workers for which a round waits too long are lost, and so are backups of shards, and an evaluator that
+/// takes too long; other holders that do not progress fail the job, because nobody can go on without them. Whom the operator has
+/// paused is waited for.
 ///
 /// Part of the coordinator, and used on its thread alone.
 class progress_watch {
@@ -29,7 +30,8 @@ public:
     virtual std::uint64_t step() const = 0;
     /// Of the newest plan.
     virtual std::uint32_t period() const = 0;
-    virtual void does_not_progress(std::uint32_t worker, const std::string& reason) = 0;
+    virtual void worker_does_not_progress(std::uint32_t worker, const std::string& reason) = 0;
+    virtual void backup_does_not_progress(std::uint32_t holder, const std::string& reason) = 0;
     virtual void evaluator_is_overdue(const std::string& reason) = 0;
     virtual void fail(const std::string& reason) = 0;
   };
@@ -54,6 +56,7 @@ private:
   void say_who_is_awaited();
   void ask_what_they_do(const std::set<std::uint32_t>& nodes, std::function<void(std::vector<actor_report>)> take);
   void round_is_overdue();
+  void judge(const awaited& late, const std::vector<actor_report>& all);
   void holders_are_overdue(const std::vector<actor_report>& all);
   void evaluation_is_overdue();
 
