@@ -217,6 +217,22 @@ TEST_F(Checkpoints, WhereAllWorkersHaveTheSameAllAreToldOfAVersionThatNobodyHas)
   EXPECT_THAT(told<protocols::checkpoint_order>(), ElementsAre(3, 3, 3));
 }
 
+TEST_F(Checkpoints, AtTheEndNobodyWaitsForAShardThatIsLost) {
+  job.stop.steps = 1;
+  begin();
+  close_round(1, 40);
+  hold(1, 40);
+  saved(0, 1);
+  evaluate(1);
+  EXPECT_EQ(seen->ends, 0) << "shard 1 writes";
+  say(role_lost{0, role_lost::kind::holder, 1, "it died"});
+  await_events(1);
+  run();
+  EXPECT_THAT(seen->events, ElementsAre(HasSubstr("no checkpoint of step 1: shard 1: it was lost before it was written")));
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_FALSE(seen->result.failed) << seen->result.reason;
+}
+
 /// Every worker has parameters of its own, and no shard writes.
 class OwnCheckpoints : public Checkpoints {
 protected:
@@ -252,6 +268,22 @@ TEST_F(OwnCheckpoints, OneIsOfWhatEachWorkerHasWhenItIsToldAndOfTheStepsThatTheL
   ASSERT_TRUE(lead);
   EXPECT_EQ(lead->made.value, 10U);
   EXPECT_EQ(lead->samples_applied, 100U);
+}
+
+TEST_F(OwnCheckpoints, AtTheEndNobodyWaitsForAWorkerThatIsLost) {
+  close_round(10, 100);
+  for (const std::uint32_t worker : {2U, 3U})
+    kept(worker, 10);
+  say(stop_job{false, "interrupted"});
+  collect(10);
+  evaluate(10);
+  EXPECT_EQ(seen->ends, 0) << "workers 0 and 1 write";
+  kill(nodes[1]);
+  await_events(1);
+  run();
+  EXPECT_THAT(seen->events, ElementsAre(HasSubstr("checkpoint " + folder.string() + "/step-10")));
+  EXPECT_EQ(read_manifest((folder / "step-10").string()).files.size(), 2U);
+  EXPECT_EQ(seen->ends, 1);
 }
 
 TEST_F(OwnCheckpoints, OneIsWrittenWithoutWhoIsLostMeanwhile) {

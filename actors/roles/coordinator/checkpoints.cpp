@@ -175,6 +175,14 @@ void checkpoints::plan_changed() {
   finish_complete();
 }
 
+void checkpoints::worker_lost(protocols::worker_id worker) {
+  for (auto& [ver, its] : open_)
+    std::erase_if(its.asked, [worker](protocols::member who) { return who.worker == worker; });
+  if (writer_ && writer_->worker == worker)
+    shard_lost(0);
+  finish_complete();
+}
+
 std::uint32_t checkpoints::shards_that_write() const {
   return replicas_differ_ ? 0 : setup_.what.cluster.shards;
 }
@@ -316,6 +324,8 @@ void checkpoints::when_saved(protocols::version ver, std::chrono::seconds patien
   last_step_ = ver;
   then_ = std::move(then);
   self_->run_delayed(patience, [this, patience] {
+    if (!then_)
+      return;
     setup_.observer->on_event(
         fmt::format("no checkpoint at the end: {} has not written it after {} s", awaited(), patience.count()));
     std::exchange(then_, {})();

@@ -54,6 +54,8 @@ public:
   void on(const manifest_written& msg);
   /// What it had not written is never written; a lead that takes over does not know what the last one was to mark.
   void shard_lost(std::uint32_t shard);
+  /// When the job ends, and no plan comes any more.
+  void worker_lost(protocols::worker_id worker);
 
   /// Calls `then` once that of this version is on the disk and none is on its way there any more; or when that takes too long.
   void when_saved(protocols::version ver, std::chrono::seconds patience, std::function<void()> then);

@@ -407,7 +407,7 @@ void coordinator_state::evaluate_again() {
 void coordinator_state::on_node_lost(std::uint32_t node, const std::string& reason) {
   const bool was_returning = returning_.erase(node) != 0;
   if (finishing_)
-    return;
+    return writes_no_more(node);
   if (!lost_.insert(node).second) {
     if (was_returning)
       setup_.observer->on_event(fmt::format("node {} does not come back: {}", setup_.nodes[node].name, reason));
@@ -423,8 +423,19 @@ void coordinator_state::on_node_lost(std::uint32_t node, const std::string& reas
   evaluator_.move();
 }
 
+/// The job ends: nobody takes the place of whoever is lost now.
+void coordinator_state::writes_no_more(std::uint32_t node) {
+  for (const auto& holder : places_.holders)
+    if (holder.node == node)
+      holder_lost(holder.index, {});
+  for (const auto worker : places_.workers_on({node}))
+    worker_lost(worker, {});
+}
+
 void coordinator_state::worker_lost(std::uint32_t worker, const std::string& reason) {
-  if (finishing_ || !lost_workers_.insert(worker).second)
+  if (finishing_)
+    return checkpoints_.worker_lost(protocols::worker_id{worker});
+  if (!lost_workers_.insert(worker).second)
     return;
   if (!machine_)
     return lost_before_start(fmt::format("{} was lost before the job started: {}", places_.describe(worker), reason));
@@ -437,7 +448,10 @@ void coordinator_state::worker_lost(std::uint32_t worker, const std::string& rea
 }
 
 void coordinator_state::holder_lost(std::uint32_t holder, const std::string& reason) {
-  if (finishing_ || places_.holders[holder].node == nowhere || !lost_holders_.insert(holder).second)
+  const bool is_shard = holder < setup_.what.cluster.shards;
+  if (finishing_)
+    return is_shard ? checkpoints_.shard_lost(holder) : void();
+  if (places_.holders[holder].node == nowhere || !lost_holders_.insert(holder).second)
     return;
   const auto text =
       fmt::format("{} is lost: {}", places_.describe(protocols::holder_id{holder}, setup_.what.cluster.shards), reason);
