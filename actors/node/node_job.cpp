@@ -190,7 +190,7 @@ void node_job::on_lane(const lane_event& msg) {
     return;
   using kind = lane_event::kind;
   if (msg.what == kind::up) {
-    lanes_up_[msg.peer] = msg.life;
+    lanes_up_.insert(msg.peer);
     return start_if_ready();
   }
   if (msg.what == kind::down) {

@@ -152,7 +152,7 @@ private:
   tracer_ptr trace_;
   std::shared_ptr<lane_router> router_; ///< null, as the hub, in a job of one node
   std::shared_ptr<net::lane_hub> hub_;
-  std::map<std::uint32_t, std::uint32_t> lanes_up_; ///< by peer: the life of its process
+  std::set<std::uint32_t> lanes_up_; ///< peers
   caf::typed_response_promise<node_prepared> preparing_;
 
   protocols::plan_epoch epoch_{}; ///< of the newest plan

@@ -232,6 +232,8 @@ TEST(LaneSession, ConnectingToANewProcessEndsTheLaneToTheOldOne) {
   connect(old, 3);
   zero.hub->send(node_id{1}, order(1), {}, 0);
   ASSERT_TRUE(fresh.seen->wait_messages(1));
+  fresh.hub->send(node_id{0}, order(2), {}, 0);
+  ASSERT_TRUE(zero.seen->wait_messages(1)); // and what it was asked before is done
   EXPECT_EQ(zero.seen->down.size(), 1U);
 }
 
@@ -240,14 +242,15 @@ TEST(LaneSession, ANewProcessIsDialedInPlaceOfOneThatDoesNotAnswer) {
   const auto port = gone.hub->port();
   gone.hub->leave();
   zero.hub->connect(node_id{1}, "127.0.0.1", port, test::patience, 0);
-  zero.hub->connect(node_id{1}, "127.0.0.1", fresh.hub->port(), test::patience, 0);
-  EXPECT_TRUE(zero.seen->down.empty());
+  zero.hub->connect(node_id{1}, "127.0.0.1", fresh.hub->port(), test::patience, 0); // not a newer one
   lane_options next;
   next.life = 1;
   node later(1, next);
   zero.hub->connect(node_id{1}, "127.0.0.1", later.hub->port(), test::patience, 1);
   ASSERT_TRUE(zero.seen->wait_up());
   ASSERT_TRUE(later.seen->wait_up());
+  EXPECT_TRUE(fresh.seen->up.empty());
+  EXPECT_EQ(zero.seen->down.size(), 1U);
   EXPECT_EQ(zero.seen->down.at(0).second, "its node was started anew");
 }
 

@@ -407,7 +407,7 @@ void coordinator_state::evaluate_again() {
 void coordinator_state::on_node_lost(std::uint32_t node, const std::string& reason) {
   const bool was_returning = returning_.erase(node) != 0;
   if (finishing_)
-    return writes_no_more(node);
+    return roles_lost(node, reason);
   if (!lost_.insert(node).second) {
     if (was_returning)
       setup_.observer->on_event(fmt::format("node {} does not come back: {}", setup_.nodes[node].name, reason));
@@ -415,25 +415,20 @@ void coordinator_state::on_node_lost(std::uint32_t node, const std::string& reas
   }
   if (!machine_)
     return lost_before_start(fmt::format("node {} was lost before the job started: {}", setup_.nodes[node].name, reason));
+  roles_lost(node, reason);
+  evaluator_.move();
+}
+
+void coordinator_state::roles_lost(std::uint32_t node, const std::string& reason) {
   for (const auto& holder : std::vector{places_.holders}) // they move
     if (holder.node == node)
       holder_lost(holder.index, reason);
   for (const auto worker : places_.workers_on({node}))
     worker_lost(worker, reason);
-  evaluator_.move();
-}
-
-/// The job ends: nobody takes the place of whoever is lost now.
-void coordinator_state::writes_no_more(std::uint32_t node) {
-  for (const auto& holder : places_.holders)
-    if (holder.node == node)
-      holder_lost(holder.index, {});
-  for (const auto worker : places_.workers_on({node}))
-    worker_lost(worker, {});
 }
 
 void coordinator_state::worker_lost(std::uint32_t worker, const std::string& reason) {
-  if (finishing_)
+  if (finishing_) // nobody takes its place, and its part of a checkpoint does not come
     return checkpoints_.worker_lost(protocols::worker_id{worker});
   if (!lost_workers_.insert(worker).second)
     return;

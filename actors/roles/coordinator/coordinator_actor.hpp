@@ -101,9 +101,9 @@ private:
   void takes_part_again(std::uint32_t node);
   void take_back(std::uint32_t worker, std::uint32_t life, bool joins = false);
   bool on_node_leaves(std::uint32_t node);
+  void roles_lost(std::uint32_t node, const std::string& reason);
   void worker_lost(std::uint32_t worker, const std::string& reason);
   void holder_lost(std::uint32_t holder, const std::string& reason);
-  void writes_no_more(std::uint32_t node);
   void evaluator_lost(const std::string& reason);
   void promote(const protocols::takes_over& who);
   const node_actor& lead_node() const { return setup_.nodes[places_.holders[0].node].actor; }

@@ -142,19 +142,20 @@ void progress_watch::round_is_overdue() {
 }
 
 void progress_watch::judge(const awaited& late, const reports& all) {
-  const auto unless_paused = [&](const std::string& id, const auto& lose) {
-    if (!is_paused(all, id))
-      lose(fmt::format("no step for {:.0f} s; {}", waited_s(), what_it_does(all, id)));
+  const auto why = [&](const std::string& id) {
+    return fmt::format("no step for {:.0f} s; {}", waited_s(), what_it_does(all, id));
   };
   for (const auto worker : late.workers)
-    unless_paused(fmt::format("worker {}", worker), [&](const std::string& why) { by_.worker_does_not_progress(worker, why); });
+    if (const auto id = fmt::format("worker {}", worker); !is_paused(all, id))
+      by_.worker_does_not_progress(worker, why(id));
   if (!late.workers.empty())
     return;
   const auto is_backup = [this](std::uint32_t holder) { return places_.holders[holder].backup_of.has_value(); };
   if (late.holders.empty() || !std::ranges::all_of(late.holders, is_backup))
     return holders_are_overdue(all);
   for (const auto backup : late.holders)
-    unless_paused(fmt::format("replica {}", backup), [&](const std::string& why) { by_.backup_does_not_progress(backup, why); });
+    if (const auto id = fmt::format("replica {}", backup); !is_paused(all, id))
+      by_.backup_does_not_progress(backup, why(id));
 }
 
 void progress_watch::holders_are_overdue(const reports& all) {
