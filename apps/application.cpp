@@ -5,11 +5,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 
 #include <fmt/format.h>
 
+#include "apps/bounded_system.hpp"
 #include "apps/command_line.hpp"
 
 namespace troupe {
@@ -46,9 +48,12 @@ int run_subcommand(int argc, const char* const* argv, const actors::extensions& 
 
 int application::main(int argc, const char* const* argv) const {
   std::signal(SIGXFSZ, SIG_IGN); // a file beyond its limit is an error of that write, as on a full disk
-  const int code = run_subcommand(argc, argv, added_);
+  int code = run_subcommand(argc, argv, added_);
   errno = 0;
-  return check_stdout(code);
+  code = check_stdout(code);
+  if (apps::bounded_system::any_left_behind())
+    std::_Exit(code);
+  return code;
 }
 
 } // namespace troupe

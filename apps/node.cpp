@@ -10,7 +10,6 @@
 #include <caf/actor_system.hpp>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "actors/cluster/cluster_actor.hpp"
 #include "actors/cluster/decisions/council.hpp"
@@ -22,6 +21,7 @@
 #include "actors/roles/rate_limited.hpp"
 #include "actors/sockets/strangers.hpp"
 #include "actors/system.hpp"
+#include "apps/bounded_system.hpp"
 #include "apps/cluster_check.hpp"
 #include "apps/commands.hpp"
 #include "apps/config/cluster_file.hpp"
@@ -35,9 +35,6 @@
 namespace troupe::apps {
 
 namespace {
-
-/// A shutdown that hangs is a bug, but must not leave a process behind.
-constexpr unsigned shutdown_seconds = 10;
 
 /// Prints to standard error, with the time: operators watch a node by its log.
 void log_as(const std::string& name, const std::string& text) {
@@ -102,18 +99,16 @@ class member {
 public:
   member(const config::cluster& cluster, const config::cluster_node& self, const actors::extensions& added,
          membership_options how, bool quiet, signal_waiter& signals)
-      : name_(self.name), quiet_(quiet || cluster.name.starts_with(embedded_name)), config_(options_for(cluster, self, log())),
-        system_(config_), metrics_(system_, cluster, self),
-        node_(system_.spawn<actors::node_impl>(options_of(cluster, self, added))),
-        membership_(system_, config_, cluster, self, std::move(how), node_, signals, log()),
+      : name_(self.name), quiet_(quiet || cluster.name.starts_with(embedded_name)),
+        bounded_(options_for(cluster, self, log()), noted()), metrics_(bounded_.system(), cluster, self),
+        node_(bounded_.system().spawn<actors::node_impl>(options_of(cluster, self, added))),
+        membership_(bounded_.system(), bounded_.config(), cluster, self, std::move(how), node_, signals, log()),
         ends_process_(signals.takes_signals()) {}
 
   int run() {
     const int code = metrics_.good() ? membership_.run() : exit_failed;
     if (ends_process_)
       print_failure(membership_, code);
-    if (ends_process_)
-      alarm(shutdown_seconds);
     caf::anon_send_exit(node_, caf::exit_reason::user_shutdown);
     return code;
   }
@@ -130,7 +125,7 @@ private:
     out.refused = actors::turned_away(noted());
     return out;
   }
-  /// For connections that it refuses.
+  /// For connections that it refuses, and threads that do not end.
   std::function<void(const std::string&)> noted() const {
     return [name = name_](const std::string& text) { log_as(name, text); };
   }
@@ -144,8 +139,7 @@ private:
 
   const std::string name_;
   const bool quiet_;
-  actors::system_config config_;
-  caf::actor_system system_;
+  bounded_system bounded_;
   metrics metrics_;
   actors::node_control node_;
   membership membership_;
@@ -241,8 +235,9 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
                     torn));
   const auto refused = actors::turned_away(log);
   const actors::net::refusal_watch watch{refused}; // on the control plane
-  actors::system_config config{options_for(cluster, self, log, refused)};
-  caf::actor_system system{config};
+  bounded_system bounded{options_for(cluster, self, log, refused), log};
+  auto& config = bounded.config();
+  auto& system = bounded.system();
   const metrics served{system, cluster, self};
   if (!served.good())
     return exit_failed;
@@ -294,7 +289,6 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
   log_as(self.name, jobs.members ? "ends; the other coordinators go on"
                     : jobs.kept  ? "ends; its jobs go on when it is started again"
                                  : "ends; so does the cluster");
-  alarm(shutdown_seconds);
   caf::anon_send_exit(here.actor, caf::exit_reason::user_shutdown);
   caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
   return code;

@@ -17,6 +17,7 @@
 #include "actors/roles/rate_limited.hpp"
 #include "actors/system.hpp"
 #include "apps/await_result.hpp"
+#include "apps/bounded_system.hpp"
 #include "apps/embedded_cluster.hpp"
 #include "apps/report.hpp"
 #include "apps/run_display.hpp"
@@ -78,12 +79,14 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
   const auto name = view.hosts != nullptr ? view.hosts->name : fmt::format("{}{:016x}", embedded_name, actors::random_job_key());
   auto display = std::make_shared<run_display>(job, view.quiet, view.log, signals, view.lines);
   actors::init_message_types();
-  actors::system_config config{{.networked = job.cluster.nodes > 1 || view.port || view.hosts != nullptr,
-                                .cluster_key = name,
-                                .listens = true,
-                                .security = view.hosts != nullptr ? view.hosts->security.files() : embedded_security,
-                                .refused = actors::turned_away([display](const std::string& text) { display->on_event(text); })}};
-  caf::actor_system system{config};
+  const auto says = [display](const std::string& text) { display->on_event(text); };
+  bounded_system bounded{{.networked = job.cluster.nodes > 1 || view.port || view.hosts != nullptr,
+                          .cluster_key = name,
+                          .listens = true,
+                          .security = view.hosts != nullptr ? view.hosts->security.files() : embedded_security,
+                          .refused = actors::turned_away(says)},
+                         says};
+  caf::actor_system& system = bounded.system();
   embedded_cluster cluster{system,
                            signals,
                            {.nodes = job.cluster.nodes,
@@ -92,7 +95,7 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
                             .added = loaded.added,
                             .children = view.children,
                             .hosts = view.hosts,
-                            .peers = config.peers()}};
+                            .peers = bounded.config().peers()}};
   if (cluster.port() != 0 && !view.quiet && view.hosts == nullptr)
     fmt::print(stderr, "troupe: `troupe console 127.0.0.1:{}` shows what it does\n", cluster.port());
   auto client = submit(system, {.cluster = cluster.actor(),

@@ -57,11 +57,15 @@ struct job_places {
     const auto name = "worker " + std::to_string(worker);
     return worker < workers.size() ? name + " (" + nodes[workers[worker].node].name + ")" : name;
   }
+  /// "shard 0", as it reports itself.
+  std::string id_of(protocols::holder_id who, std::uint32_t shards) const {
+    const char* role = who.value < shards ? "shard " : holders[who.value].backup_of ? "replica " : "aggregator ";
+    return role + std::to_string(who.value);
+  }
   /// "shard 0 (node-1)".
   std::string describe(protocols::holder_id who, std::uint32_t shards) const {
-    const auto& at = holders[who.value];
-    const char* role = who.value < shards ? "shard " : at.backup_of ? "replica " : "aggregator ";
-    return role + std::to_string(who.value) + (at.node < nodes.size() ? " (" + nodes[at.node].name + ")" : "");
+    const auto node = holders[who.value].node;
+    return id_of(who, shards) + (node < nodes.size() ? " (" + nodes[node].name + ")" : "");
   }
   /// The nodes to which this one has lanes: where parameters are at either end, or `all`.
   std::set<std::uint32_t> peers_of(std::uint32_t self, bool all) const {

@@ -220,14 +220,10 @@ void node_job::on_back(const node_place& msg) {
 caf::result<void> node_job::on_evaluator(const evaluator_place& msg) {
   places_.evaluator = msg.node;
   try {
-    if (roles_.evaluator)
-      end_evaluator("another node has it now");
-    if (msg.node == number_)
-      spawn_evaluator();
+    replace_evaluator("another node has it now");
   } catch (const std::exception& e) {
     return failure(e.what());
   }
-  introduce();
   return caf::unit;
 }
 
@@ -268,7 +264,8 @@ std::chrono::milliseconds node_job::outlives_coordinator() const {
 std::optional<job_standing> node_job::standing() const {
   if (outlives_coordinator().count() == 0)
     return {};
-  job_standing out{.job_key = run_.job_key, .node = number_, .incarnation = run_.incarnation, .epoch = epoch_, .names = names_};
+  job_standing out{
+      .job_key = run_.job_key, .node = number_, .incarnation = run_.incarnation, .epoch = plan_.epoch, .names = names_};
   roles_.describe(out);
   return out;
 }
@@ -308,7 +305,7 @@ caf::result<void> node_job::carry_out(const role_order& msg) {
     if (msg.role != "worker" && !evaluator)
       return refuse("cannot be restarted");
     try {
-      evaluator ? restart_evaluator() : restart_worker(msg.index, msg.incarnation);
+      evaluator ? replace_evaluator("a restarted one takes its place") : restart_worker(msg.index, msg.incarnation);
     } catch (const std::exception& e) {
       return failure(e.what());
     }

@@ -93,7 +93,10 @@ public:
   const local_roles& roles() const { return roles_; }
   /// What this node has to know of an order before its roles do.
   void note(const protocols::takes_over& msg);
-  void note(const protocols::plan& msg) { epoch_ = std::max(epoch_, msg.epoch); }
+  void note(const protocols::plan& msg) {
+    if (msg.epoch > plan_.epoch)
+      plan_ = msg;
+  }
   void note(const protocols::holder_down& msg) { places_.lose(msg.holder), roles_.end_holder(msg.holder.value); }
   template <class Order>
   void note(const Order&) {}
@@ -131,8 +134,7 @@ private:
   void spawn_worker(std::uint32_t index, std::uint32_t incarnation);
   void restart_worker(std::uint32_t index, std::uint32_t incarnation);
   void spawn_evaluator();
-  void end_evaluator(const std::string& why);
-  void restart_evaluator();
+  void replace_evaluator(const std::string& why);
   void introduce();
   /// `role`: the device's role, as in a trace.
   std::shared_ptr<kernels::backend> open_queue(const std::string& device, std::optional<std::uint32_t> role = std::nullopt) const;
@@ -155,7 +157,7 @@ private:
   std::set<std::uint32_t> lanes_up_; ///< peers
   caf::typed_response_promise<node_prepared> preparing_;
 
-  protocols::plan_epoch epoch_{}; ///< of the newest plan
+  protocols::plan plan_; ///< the newest
   unheard unheard_;
 
   // With the data.

@@ -490,18 +490,19 @@ void node_job::spawn_evaluator() {
   shown_.push_back({roles_.evaluator, "evaluator 0", "evaluator", own_id()});
   if (router_)
     router_->add(protocols::evaluator, params_actor{roles_.evaluator}, receive_buffers, from_workers);
+  if (plan_.epoch != protocols::plan_epoch{}) // it takes another one's place
+    caf::anon_send(roles_.evaluator, plan_);
 }
 
-void node_job::end_evaluator(const std::string& why) {
-  self_->demonitor(roles_.evaluator);
-  self_->send_exit(roles_.evaluator, caf::exit_reason::user_shutdown);
-  note_end("evaluator 0", why);
-  roles_.evaluator = nullptr;
-}
-
-void node_job::restart_evaluator() {
-  end_evaluator("a restarted one takes its place");
-  spawn_evaluator();
+/// Here or elsewhere. `why` the last one ends, if it is here.
+void node_job::replace_evaluator(const std::string& why) {
+  if (auto last = std::exchange(roles_.evaluator, nullptr)) {
+    self_->demonitor(last);
+    self_->send_exit(last, caf::exit_reason::user_shutdown);
+    note_end("evaluator 0", why);
+  }
+  if (places_.evaluator == number_)
+    spawn_evaluator();
   introduce();
 }
 

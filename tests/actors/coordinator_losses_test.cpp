@@ -2,6 +2,8 @@
 // Nodes and roles that are lost, silent, late or back, as the coordinator sees them.
 #include "tests/actors/scripted_nodes.hpp"
 
+#include <algorithm>
+
 namespace troupe::actors {
 namespace {
 
@@ -189,127 +191,6 @@ TEST_F(Coordinator, ANodeThatCannotPrepareAgainIsLeftAlone) {
   EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
 }
 
-/// A deadline that has always passed at the next look.
-class Progress : public Coordinator {
-protected:
-  Progress() { job.cluster.progress_s = 1e-9; }
-  void look() {
-    schedule.advance_time(std::chrono::seconds{1});
-    run();
-  }
-};
-
-TEST_F(Progress, AWorkerThatDoesNotProgressLeavesTheJob) {
-  begin();
-  scripts[0]->late.workers = {1, 2};
-  scripts[1]->actors = {{.id = "worker 1", .state = "computes step 40", .since_s = 61}};
-  look();
-  EXPECT_THAT(planned_workers(), ElementsAre(0, 3));
-  EXPECT_THAT(seen->events,
-              ElementsAre("worker 1 (node-1) is lost: no step for 0 s; worker 1: computes step 40 for 61 s; the round "
-                          "closes without it",
-                          "worker 2 (node-2) is lost: no step for 0 s; worker 2 does not answer; the round closes "
-                          "without it"));
-  EXPECT_EQ(seen->ends, 0);
-}
-
-TEST_F(Progress, WhomTheOperatorHasPausedIsWaitedFor) {
-  job.evaluate.every_samples = 40;
-  begin();
-  scripts[0]->late.workers = {1};
-  scripts[1]->actors = {{.id = "worker 1", .paused = true}};
-  scripts[0]->actors = {{.id = "shard 0", .paused = true}, {.id = "evaluator 0", .paused = true}};
-  look();
-  scripts[0]->late = {};
-  look();
-  close_round(1, 40);
-  hold(1, 40);
-  look();
-  look();
-  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
-  EXPECT_TRUE(scripts[0]->orders.empty());
-  EXPECT_EQ(seen->ends, 0);
-}
-
-TEST_F(Progress, ABackupThatDoesNotProgressIsLostAndItsNodeAskedBack) {
-  job.cluster.replicas = 2;
-  begin();
-  scripts[0]->late.holders = {1};
-  scripts[1]->actors = {{.id = "replica 1", .state = "catches up", .since_s = 31}};
-  look();
-  EXPECT_THAT(seen->events, testing::IsSupersetOf({"replica 1 (node-1) is lost: no step for 0 s; replica 1: catches up for 31 s",
-                                                   "node node-1 is back"}));
-  EXPECT_THAT(told<protocols::holder_down>(), ElementsAre(1, 0, 1));
-  EXPECT_EQ(scripts[1]->job->incarnation, 1U);
-  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
-  EXPECT_EQ(scripts[0]->all<backup_place>().back().holder.node, 1U) << "where another copy begins";
-  EXPECT_EQ(seen->ends, 0);
-}
-
-TEST_F(Progress, ABackupOnANodeThatIsNeededIsLostAlone) {
-  job.cluster.shards = 2;
-  job.cluster.replicas = 2;
-  job.cluster.where = placement::colocated;
-  begin();
-  say(role_lost{2, role_lost::kind::holder, 2, "no memory"}); // the copy of shard 0, which is on node 0 beside that of shard 1
-  scripts[0]->late.holders = {3};
-  look();
-  EXPECT_THAT(seen->events, ElementsAre(HasSubstr("replica 2 (node-2) is lost"), HasSubstr("replica 3 (node-0) is lost")));
-  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
-  EXPECT_EQ(seen->ends, 0);
-}
-
-TEST_F(Progress, WhereAShardIsLateWithItsBackupTheJobEnds) {
-  job.cluster.replicas = 2;
-  begin();
-  scripts[0]->late.holders = {0, 1};
-  look();
-  EXPECT_TRUE(seen->result.failed);
-  EXPECT_THAT(seen->result.reason, HasSubstr("shard 0 does not answer"));
-}
-
-TEST_F(Progress, ABackupThatTheOperatorHasPausedIsWaitedFor) {
-  job.cluster.replicas = 2;
-  begin();
-  scripts[0]->late.holders = {1};
-  scripts[1]->actors = {{.id = "replica 1", .paused = true}};
-  look();
-  look();
-  EXPECT_THAT(seen->events, testing::IsEmpty());
-}
-
-TEST_F(Progress, HoldersThatDoNotProgressEndTheJobByName) {
-  begin();
-  scripts[0]->actors = {{.id = "shard 0", .state = "steps", .since_s = 31}};
-  look();
-  EXPECT_TRUE(seen->result.failed);
-  EXPECT_EQ(seen->result.reason,
-            "no step for 0 s, and the round waits for no worker; shard 0: steps for 31 s; cluster.progress_s "
-            "sets the deadline");
-}
-
-TEST_F(Progress, AnEvaluatorIsReplacedOnceAndThenEndsTheJob) {
-  job.evaluate.every_samples = 40;
-  begin();
-  close_round(1, 40);
-  hold(1, 40);
-  scripts[0]->actors = {{.id = "evaluator 0", .state = "evaluates", .since_s = 61}};
-  look();
-  EXPECT_EQ(seen->events.back(),
-            "evaluator 0 (node-0) is lost: the evaluation of step 1 has taken 0 s, and evaluator 0: evaluates for 61 s; "
-            "cluster.progress_s sets the deadline; a new one takes its place");
-  ASSERT_EQ(scripts[0]->orders.size(), 1U);
-  EXPECT_EQ(scripts[0]->orders[0].role, "evaluator");
-  EXPECT_THAT(told<protocols::fetch_order>(), ElementsAre(2, 0, 0));
-  evaluate(1);
-  EXPECT_THAT(told<protocols::resume_order>(), ElementsAre(1, 1, 1)) << "the job goes on";
-  close_round(2, 80);
-  hold(2, 80);
-  look();
-  EXPECT_TRUE(seen->result.failed);
-  EXPECT_THAT(seen->result.reason, HasSubstr("evaluator 0 (node-0) is lost again: the evaluation of step 2 has taken 0 s"));
-}
-
 TEST_F(Coordinator, AnEvaluatorThatDiesIsReplacedOnceAndThenEndsTheJob) {
   job.evaluate.every_samples = 40;
   begin();
@@ -336,30 +217,6 @@ TEST_F(Coordinator, AnEvaluatorThatDiesWhileTheJobTrainsIsReplacedAndNothingIsEv
   EXPECT_EQ(scripts[0]->orders.size(), 1U);
   EXPECT_THAT(told<protocols::fetch_order>(), ElementsAre(0, 0, 0));
   EXPECT_EQ(seen->ends, 0);
-}
-
-TEST(ProgressDeadlines, FollowWhatWasSeen) {
-  using seconds = progress_deadlines::seconds;
-  progress_deadlines seen(0);
-  EXPECT_EQ(seen.of_evaluation(), seconds{300});
-  seen.evaluation_took(seconds{2});
-  EXPECT_EQ(seen.of_evaluation(), seconds{60});
-  seen.evaluation_took(seconds{20});
-  seen.evaluation_took(seconds{1});
-  EXPECT_EQ(seen.of_evaluation(), seconds{200});
-  for (const double time : {8.0, 2.0}) {
-    seen.round_took(seconds{time}, 1);
-    EXPECT_FALSE(seen.of_round(1)) << "nobody knows yet";
-  }
-  seen.round_took(seconds{12}, 4); // of four steps each
-  EXPECT_EQ(seen.of_round(1), seconds{60});
-  EXPECT_EQ(seen.of_round(10), seconds{600}) << "a longer period";
-  for (int i = 0; i < 64; ++i)
-    seen.round_took(seconds{0.1}, 1);
-  EXPECT_EQ(seen.of_round(1), seconds{30});
-  progress_deadlines set(5);
-  EXPECT_EQ(set.of_evaluation(), seconds{5});
-  EXPECT_EQ(set.of_round(100), seconds{5});
 }
 
 TEST_F(Coordinator, ANodeThatLeavesTakesItsWorkersOutOfTheJob) {

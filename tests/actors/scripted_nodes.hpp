@@ -46,11 +46,12 @@ struct script {
   std::chrono::seconds chunk_takes{0};
   std::int64_t clock_ahead_ns = 0; ///< its host's
   std::vector<role_order> orders;
-  std::vector<bool> recordings;     ///< begun
-  awaited late;                     ///< whom the lead says that the round waits for
-  std::vector<actor_report> actors; ///< what they say of themselves
-  std::vector<float> parameters;    ///< that the evaluator has there
-  std::optional<adopted_part> part; ///< what it has of a job whose coordinator was lost
+  std::vector<bool> recordings;          ///< begun
+  awaited late;                          ///< whom the lead says that the round waits for
+  std::vector<actor_report> actors;      ///< what they say of themselves
+  std::vector<actor_report> more_actors; ///< likewise, on a second page
+  std::vector<float> parameters;         ///< that the evaluator has there
+  std::optional<adopted_part> part;      ///< what it has of a job whose coordinator was lost
   std::optional<adopt_job> adopted;
   bool thinks = false; ///< about that, until it hears a node_notice
 
@@ -119,7 +120,11 @@ private:
         [this](const protocols::fetch_order& msg) { script_->heard.emplace_back(msg); },
         [this](waiting_query) { return script_->late; },
         [](totals_query) { return node_totals{.bytes_sent = 10, .bytes_received = 20, .resident_bytes = 30}; },
-        [this](inspect_query) { return node_report{.actors = script_->actors}; },
+        [this](const inspect_query& query) {
+          const bool more = !script_->more_actors.empty();
+          return node_report{
+              .actors = query.page == 0 ? script_->actors : script_->more_actors, .answer_id = 7, .pages = more ? 2U : 1U};
+        },
         [](shards_query) { return shards_view{}; },
         [](wall_clock_query) { return clock_reading{}; },
         [](const probe_query&) { return node_probe{}; },

@@ -208,7 +208,7 @@ void coordinator_state::started() {
   for (const auto& worker : places_.workers)
     if (!lost_workers_.contains(worker.index))
       perform(machine_->on(protocols::joined{{protocols::worker_id{worker.index}, {}}}));
-  progress_.begin(!decentralized_);
+  progress_.begin(reduces_);
   checkpoints_.begin({record_.result.steps, record_.result.samples}, clock_.now(), start_.first());
   for (const auto& [node, actor] : std::exchange(early_, {}))
     on_node_back(node, actor);

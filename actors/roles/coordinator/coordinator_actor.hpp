@@ -51,9 +51,8 @@ private:
     return finishing_ || interruption_.begun() ? course::ends : clock_.running() ? course::trains : course::evaluates;
   }
   std::uint64_t step() const override { return record_.result.steps; }
-  std::uint32_t period() const override { return machine_->current().period; }
   void worker_does_not_progress(std::uint32_t worker, const std::string& reason) override { worker_lost(worker, reason); }
-  void backup_does_not_progress(std::uint32_t holder, const std::string& reason) override;
+  void holder_does_not_progress(std::uint32_t holder, const std::string& reason) override;
   void evaluator_is_overdue(const std::string& reason) override { evaluator_lost(reason); }
   void evaluate_again() override;
   void fail(const std::string& reason) override { finish({true, reason}); }

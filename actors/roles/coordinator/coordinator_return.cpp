@@ -55,12 +55,19 @@ void coordinator_state::on_peer_unreachable(const peer_unreachable& msg) {
   }
 }
 
-/// Whatever holds it up, a new one that copies its shard has not heard of. Where its node is needed, nothing takes its place.
-void coordinator_state::backup_does_not_progress(std::uint32_t holder, const std::string& reason) {
-  const auto node = places_.holders[holder].node;
-  if (node == nowhere)
-    return; // it went with another one's
-  places_.needs(node) ? holder_lost(holder, reason) : put_out(node, reason);
+/// Whatever holds it up, a process that begins anew has not heard of. Where a node with a backup is needed, nothing takes that
+/// one's place. An aggregator goes alone, for its workers are well.
+void coordinator_state::holder_does_not_progress(std::uint32_t holder, const std::string& reason) {
+  const auto at = places_.holders[holder];
+  if (at.node == nowhere || lost_.contains(at.node))
+    return; // it went with another one's, or goes as soon as that is decided
+  const bool needed = places_.needs(at.node);
+  if (at.aggregates || (needed && at.backup_of))
+    holder_lost(holder, reason);
+  else if (!needed)
+    put_out(at.node, reason);
+  else
+    fail(reason + ", and no copy of it can take its place; cluster.progress_s sets the deadline");
 }
 
 /// It may be alive all the same, so it is asked back. A job with a tree of aggregators takes no worker back.
@@ -180,7 +187,7 @@ void coordinator_state::take_over() {
   }
   checkpoints_.take_over(takeover_.decided().checkpoints, {said.made.value, said.samples}, clock_.now(), facts);
   takeover_.tell_what_they_missed();
-  progress_.begin(!decentralized_);
+  progress_.begin(reduces_);
   if (said.held) {
     tell(pause_order{});
     activity_.enter("evaluates");

@@ -35,6 +35,7 @@ evaluator_state::evaluator_state(measured_pointer<evaluator_actor> self, evaluat
 }
 
 evaluator_actor::behavior_type evaluator_state::make_behavior() {
+  self_->name_thread("evaluator 0");
   return {
       [this](const wire::params_part& head, const kernels::buffer& payload) {
         setup_.receive_buffers->add(head.params.key, {head.where.begin, head.where.end}, payload);
@@ -97,20 +98,17 @@ void evaluator_state::on_peer(const wire::peer_part& head, const kernels::buffer
   evaluate(collection_.on(head.message, std::move(replica)));
 }
 
-/// Does nothing if the average is not complete.
+/// Does nothing if the average is not complete, or no worker has parameters yet.
 void evaluator_state::evaluate(std::optional<collection::average> whole) {
-  if (!whole)
+  if (!whole || whole->terms.empty())
     return;
-  kernels::buffer mean;
-  if (!whole->terms.empty()) {
-    std::vector<kernels::term> terms;
-    for (const auto& part : whole->terms)
-      terms.push_back({part.tensor.as<const float>(), part.weight});
-    const auto bytes = whole->terms.front().tensor.bytes();
-    mean = setup_.queue->allocate_host(bytes);
-    host_queue_->enqueue(
-        kernels::weighted_sum{.terms = terms, .y = mean.as<float>(), .count = static_cast<std::int64_t>(bytes / sizeof(float))});
-  }
+  std::vector<kernels::term> terms;
+  for (const auto& part : whole->terms)
+    terms.push_back({part.tensor.as<const float>(), part.weight});
+  const auto bytes = whole->terms.front().tensor.bytes();
+  auto mean = setup_.queue->allocate_host(bytes);
+  host_queue_->enqueue(
+      kernels::weighted_sum{.terms = terms, .y = mean.as<float>(), .count = static_cast<std::int64_t>(bytes / sizeof(float))});
   evaluate(task{whole->ver, std::move(mean), std::move(whole->made)});
 }
 

@@ -47,6 +47,7 @@ aggregator_state::aggregator_state(measured_pointer<holder_control> self, aggreg
 }
 
 holder_control::behavior_type aggregator_state::make_behavior() {
+  self_->name_thread(fmt::format("aggregator {}", setup_.place.self.value));
   return {
       [this](const wire::push_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
       [this](const wire::push_end& end) { arrive(core_.add(end)); },

@@ -94,6 +94,7 @@ void shard_state::enqueue_done(pending_apply pending, open_span span) {
 }
 
 shard_control::behavior_type shard_state::make_behavior() {
+  self_->name_thread(fmt::format("{} {}", is_backup() ? "replica" : "shard", setup_.place.self.value));
   return {
       // pushes
       [this](const wire::push_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
@@ -122,8 +123,10 @@ shard_control::behavior_type shard_state::make_behavior() {
       [this](const protocols::takes_over& msg) {
         if (msg.shard == protocols::holder_id{0})
           core_.take_again();
-        if (msg.by == setup_.place.self)
+        if (msg.by == setup_.place.self) {
           setup_.place.self = msg.shard;
+          self_->name_thread(fmt::format("shard {}", msg.shard.value));
+        }
         bound_.on(msg);
       },
       // the control plane

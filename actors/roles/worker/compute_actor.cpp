@@ -43,6 +43,7 @@ compute_state::compute_state(measured_pointer<device_compute_actor> self, comput
 }
 
 device_compute_actor::behavior_type compute_state::make_behavior() {
+  self_->name_thread(fmt::format("compute {}", kept_.worker));
   return {
       [this](const compute_request& request) { return begin(request); },
       [this](const ahead_request& msg) { go_ahead(msg); },

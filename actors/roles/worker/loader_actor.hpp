@@ -25,6 +25,7 @@ public:
   }
 
   loader_control::behavior_type make_behavior() {
+    self_->name_thread("loader " + std::to_string(worker_));
     return {
         [this](const slice& where) {
           self_->doing.again("loads a batch");

@@ -11,29 +11,44 @@
 #include <fmt/ranges.h>
 
 #include "actors/errors.hpp"
-#include "actors/roles/join_counter.hpp"
 
 namespace troupe::actors {
 
 namespace {
 
 using namespace std::chrono_literals;
-using reports = std::vector<actor_report>;
+using reports = progress_watch::reports;
 
 /// How long a round may take before the run says whom it waits for.
 constexpr auto stall_after = 5s;
 constexpr auto answer_deadline = 2s;
+const std::string everybody = "everybody"; // is suspected where nobody is
 
-std::string what_it_does(const reports& all, const std::string& id) {
-  const auto found = std::ranges::find(all, id, &actor_report::id);
-  if (found == all.end() || found->stuck)
-    return fmt::format("{} does not answer", id);
-  return fmt::format("{}: {} for {:.0f} s", id, found->state, found->since_s);
+/// Null: it does not answer.
+const actor_report* answer_of(const reports& all, std::uint32_t node, const std::string& id) {
+  const auto there = all.find(node);
+  if (there == all.end())
+    return nullptr;
+  const auto found = std::ranges::find(there->second, id, &actor_report::id);
+  return found == there->second.end() || found->stuck ? nullptr : &*found;
 }
 
-bool is_paused(const reports& all, std::string_view id) {
-  const auto found = std::ranges::find(all, id, &actor_report::id);
-  return found != all.end() && found->paused;
+std::string what_it_does(const actor_report* said, const std::string& id) {
+  return said == nullptr ? fmt::format("{} does not answer", id)
+                         : fmt::format("{}: {} for {:.0f} s", id, said->state, said->since_s);
+}
+
+/// The operator has paused it, or what it waits for on its node.
+bool is_paused(const reports& all, std::uint32_t node, const actor_report* said) {
+  return said != nullptr && (said->paused || std::ranges::any_of(said->waits_for, [&](const std::string& id) {
+                               const auto* other = answer_of(all, node, id);
+                               return other != nullptr && other->paused;
+                             }));
+}
+
+/// One whose id begins so; then it may not be to blame itself.
+bool waits_for_a(const actor_report* said, std::string_view role) {
+  return said != nullptr && std::ranges::any_of(said->waits_for, [role](const std::string& id) { return id.starts_with(role); });
 }
 
 } // namespace
@@ -42,14 +57,14 @@ progress_watch::progress_watch(measured_pointer<coordinator_control> self, const
                                const job_places& places, owner& by)
     : self_(self), setup_(setup), places_(places), by_(by), deadlines_(setup.what.cluster.progress_s) {}
 
-void progress_watch::begin(bool rounds) {
-  rounds_ = rounds;
+void progress_watch::begin(bool among_peers) {
+  among_peers_ = among_peers;
   since_last();
   self_->run_delayed(1s, [this] { look(); });
 }
 
 void progress_watch::round_closed() {
-  deadlines_.round_took(since_last(), by_.period());
+  deadlines_.round_took(since_last(), by_.plan().period);
 }
 
 void progress_watch::evaluated() {
@@ -64,12 +79,13 @@ double progress_watch::deadline_s() const {
   const auto course = by_.now();
   if (course == owner::course::evaluates)
     return deadlines_.of_evaluation().count();
-  const auto of_round = rounds_ && course == owner::course::trains ? deadlines_.of_round(by_.period()) : std::nullopt;
+  const auto of_round = course == owner::course::trains ? deadlines_.of_round(by_.plan().period) : std::nullopt;
   return of_round.value_or(progress_deadlines::seconds{0}).count();
 }
 
 progress_watch::clock::duration progress_watch::since_last() {
   said_ = false;
+  suspects_.clear();
   const auto now = clock::now();
   return now - std::exchange(last_, now);
 }
@@ -84,7 +100,7 @@ void progress_watch::look() {
     return evaluation_is_overdue();
   if (course != owner::course::trains)
     return;
-  const auto deadline = rounds_ ? deadlines_.of_round(by_.period()) : std::nullopt;
+  const auto deadline = deadlines_.of_round(by_.plan().period);
   if (deadline && waited > *deadline && !std::exchange(asks_, true))
     round_is_overdue();
   else if (waited > stall_after && !std::exchange(said_, true))
@@ -92,97 +108,204 @@ void progress_watch::look() {
 }
 
 void progress_watch::say_who_is_awaited() {
+  if (among_peers_)
+    return ask_what_they_do(nodes_of_workers(), [this](const reports& all) { say_awaited(late_among_peers(all)); });
   self_->request(setup_.nodes[places_.holders[0].node].actor, 1s, waiting_query{})
-      .then(
-          [this, waited = waited_s()](const awaited& late) {
-            std::vector<std::string> names;
-            for (const auto worker : late.workers)
-              names.push_back(places_.describe(worker));
-            for (const auto holder : late.holders)
-              names.push_back(places_.describe(protocols::holder_id{holder}, setup_.what.cluster.shards));
-            setup_.observer->on_event(fmt::format("no step for {:.0f} s: the round waits for {}", std::floor(waited),
-                                                  names.empty() ? "the shards" : fmt::format("{}", fmt::join(names, ", "))));
-          },
-          [this](const caf::error&) { setup_.observer->on_event("no step for a while, and the lead shard does not answer"); });
+      .then([this](const awaited& late) { say_awaited(late); },
+            [this](const caf::error&) { setup_.observer->on_event("no step for a while, and the lead shard does not answer"); });
 }
 
-/// What the actors of these nodes do, as far as they answer.
-void progress_watch::ask_what_they_do(const std::set<std::uint32_t>& nodes, std::function<void(reports)> take) {
+void progress_watch::say_awaited(const awaited& late) {
+  std::vector<std::string> names;
+  for (const auto worker : late.workers)
+    names.push_back(places_.describe(worker));
+  for (const auto holder : late.holders)
+    names.push_back(places_.describe(protocols::holder_id{holder}, setup_.what.cluster.shards));
+  setup_.observer->on_event(fmt::format("no step for {:.0f} s: the round waits for {}", std::floor(waited_s()),
+                                        names.empty() ? "the shards" : fmt::format("{}", fmt::join(names, ", "))));
+}
+
+/// What the actors of these nodes do, and of those with holders, as far as they answer.
+void progress_watch::ask_what_they_do(std::set<std::uint32_t> nodes, std::function<void(const reports&)> take) {
+  for (const auto& holder : places_.holders)
+    if (holder.node != nowhere)
+      nodes.insert(holder.node);
   const join_counter<reports> all(std::move(take));
-  for (const auto node : nodes) {
-    all.one_more();
-    self_->request(setup_.nodes[node].actor, answer_deadline, inspect_query{})
-        .then(
-            [all](const node_report& said) {
-              all->insert(all->end(), said.actors.begin(), said.actors.end());
-              all.one_less();
-            },
-            [all](const caf::error&) { all.one_less(); });
-  }
+  for (const auto node : nodes)
+    ask_for_page(all, node, {});
   all.one_less();
+}
+
+/// The first of a node's answer, and with it the others.
+void progress_watch::ask_for_page(const join_counter<reports>& all, std::uint32_t node, const inspect_query& query) {
+  all.one_more();
+  self_->request(setup_.nodes[node].actor, answer_deadline, query)
+      .then(
+          [this, all, node, first = query.page == 0](const node_report& said) {
+            auto& here = (*all)[node];
+            here.insert(here.end(), said.actors.begin(), said.actors.end());
+            for (std::uint32_t page = 1; first && page < said.pages; ++page)
+              ask_for_page(all, node, {page, said.answer_id});
+            all.one_less();
+          },
+          [all](const caf::error&) { all.one_less(); });
+}
+
+std::set<std::uint32_t> progress_watch::nodes_of_workers() const {
+  std::set<std::uint32_t> out;
+  for (const auto& member : by_.plan().workers)
+    out.insert(places_.workers[member.worker.value].node);
+  return out;
+}
+
+/// Who waits for no other one.
+awaited progress_watch::late_among_peers(const reports& all) const {
+  awaited out;
+  for (const auto& member : by_.plan().workers) {
+    const auto worker = member.worker.value;
+    const auto* said = answer_of(all, places_.workers[worker].node, fmt::format("worker {}", worker));
+    if (!waits_for_a(said, "worker ") && !waits_for_a(said, "coordinator "))
+      out.workers.push_back(worker);
+  }
+  return out;
 }
 
 void progress_watch::round_is_overdue() {
   const auto ask = [this, step = by_.step()](const awaited& late) {
-    std::set<std::uint32_t> nodes;
-    for (const auto worker : late.workers)
-      nodes.insert(places_.workers[worker].node);
-    if (late.workers.empty())
-      for (const auto& holder : places_.holders)
-        if (holder.node != nowhere)
-          nodes.insert(holder.node);
-    ask_what_they_do(nodes, [this, step, late](const reports& all) {
-      asks_ = false;
+    ask_what_they_do(nodes_of_workers(), [this, step, late](const reports& all) {
+      begin_verdict();
       if (by_.now() == owner::course::trains && by_.step() == step)
-        judge(late, all);
+        judge(among_peers_ ? late_among_peers(all) : late, all);
     });
   };
+  if (among_peers_)
+    return ask({});
   self_->request(setup_.nodes[places_.holders[0].node].actor, answer_deadline, waiting_query{})
       .then(ask, [ask](const caf::error&) { ask({}); });
 }
 
 void progress_watch::judge(const awaited& late, const reports& all) {
-  const auto why = [&](const std::string& id) {
-    return fmt::format("no step for {:.0f} s; {}", waited_s(), what_it_does(all, id));
-  };
-  for (const auto worker : late.workers)
-    if (const auto id = fmt::format("worker {}", worker); !is_paused(all, id))
-      by_.worker_does_not_progress(worker, why(id));
-  if (!late.workers.empty())
+  if (among_peers_) {
+    if (!blame_workers(late.workers, all) && is_suspected_again(everybody))
+      by_.fail(fmt::format("no step for {:.0f} s, and all workers wait for each other; cluster.progress_s sets the deadline",
+                           waited_s()));
+    return;
+  }
+  const auto stand_still = holders_without_answer(all);
+  const bool paused = is_a_holder_paused(all);
+  std::vector<std::uint32_t> guilty;
+  for (const auto worker : late.workers) {
+    const auto* said = answer_of(all, places_.workers[worker].node, fmt::format("worker {}", worker));
+    if (!waits_for_a(said, "shard ") || (!paused && stand_still.empty()))
+      guilty.push_back(worker);
+  }
+  if (blame_workers(guilty, all) || paused)
     return;
   const auto is_backup = [this](std::uint32_t holder) { return places_.holders[holder].backup_of.has_value(); };
-  if (late.holders.empty() || !std::ranges::all_of(late.holders, is_backup))
-    return holders_are_overdue(all);
-  for (const auto backup : late.holders)
-    if (const auto id = fmt::format("replica {}", backup); !is_paused(all, id))
-      by_.backup_does_not_progress(backup, why(id));
+  if (!stand_still.empty())
+    blame(stand_still, all);
+  else if (!late.holders.empty() && std::ranges::all_of(late.holders, is_backup))
+    blame(late.holders, all);
+  else
+    holders_are_overdue(all);
 }
 
+void progress_watch::begin_verdict() {
+  asks_ = false;
+  suspects_before_ = std::exchange(suspects_, {});
+}
+
+/// Who was busy for a moment, or has gone on while the others were asked, is not found twice.
+bool progress_watch::is_suspected_again(const std::string& id) {
+  suspects_.insert(id);
+  return suspects_before_.contains(id);
+}
+
+/// All but those that the operator has paused. False: there are none at all.
+bool progress_watch::blame_workers(const std::vector<std::uint32_t>& workers, const reports& all) {
+  const auto waited = waited_s();
+  for (const auto worker : workers) {
+    const auto node = places_.workers[worker].node;
+    const auto id = fmt::format("worker {}", worker);
+    const auto* said = answer_of(all, node, id);
+    if (is_paused(all, node, said) || !is_suspected_again(id))
+      continue;
+    goes_on(); // the others have time again
+    by_.worker_does_not_progress(worker, fmt::format("no step for {:.0f} s; {}", waited, what_it_does(said, id)));
+  }
+  return !workers.empty();
+}
+
+std::vector<std::uint32_t> progress_watch::holders_without_answer(const reports& all) const {
+  std::vector<std::uint32_t> out;
+  for (const auto& holder : places_.holders)
+    if (holder.node != nowhere && answer_of(all, holder.node, id_of(holder.index)) == nullptr)
+      out.push_back(holder.index);
+  return out;
+}
+
+bool progress_watch::is_a_holder_paused(const reports& all) const {
+  return std::ranges::any_of(places_.holders, [&](const role_place& holder) {
+    const auto* said = holder.node == nowhere ? nullptr : answer_of(all, holder.node, id_of(holder.index));
+    return said != nullptr && said->paused;
+  });
+}
+
+/// Shards come first, so that a copy takes over before it is blamed itself. Who has moved meanwhile has another's place.
+void progress_watch::blame(const std::vector<std::uint32_t>& holders, const reports& all) {
+  const auto before = places_.holders;
+  const auto waited = waited_s();
+  for (const auto holder : holders) {
+    const auto node = before[holder].node;
+    const auto id = id_of(holder);
+    if (places_.holders[holder].node != node || !is_suspected_again(id))
+      continue;
+    goes_on(); // whoever takes over has time again
+    by_.holder_does_not_progress(holder,
+                                 fmt::format("no step for {:.0f} s; {}", waited, what_it_does(answer_of(all, node, id), id)));
+  }
+}
+
+std::string progress_watch::id_of(std::uint32_t holder) const {
+  return places_.id_of(protocols::holder_id{holder}, setup_.what.cluster.shards);
+}
+
+/// Nobody stands still, and yet there is no step.
 void progress_watch::holders_are_overdue(const reports& all) {
+  if (!is_suspected_again(everybody))
+    return;
   constexpr std::size_t most_shown = 3;
   std::vector<std::string> doing;
-  for (const auto& holder : places_.holders) {
-    if (holder.node == nowhere || holder.backup_of)
-      continue;
-    const auto id = fmt::format("{} {}", holder.index < setup_.what.cluster.shards ? "shard" : "aggregator", holder.index);
-    if (is_paused(all, id))
-      return;
-    if (doing.size() < most_shown)
-      doing.push_back(what_it_does(all, id));
-  }
+  for (const auto& holder : places_.holders)
+    if (holder.node != nowhere && !holder.backup_of && doing.size() < most_shown)
+      doing.push_back(what_it_does(answer_of(all, holder.node, id_of(holder.index)), id_of(holder.index)));
   by_.fail(fmt::format("no step for {:.0f} s, and the round waits for no worker; {}; cluster.progress_s sets the deadline",
                        waited_s(), fmt::join(doing, ", ")));
 }
 
+/// It may wait for the parameters of a shard that stands still, or for the replica of such a worker.
 void progress_watch::evaluation_is_overdue() {
-  ask_what_they_do({places_.evaluator}, [this, step = by_.step()](const reports& all) {
+  auto nodes = nodes_of_workers();
+  nodes.insert(places_.evaluator);
+  ask_what_they_do(std::move(nodes), [this, step = by_.step()](const reports& all) {
     const std::string id = "evaluator 0";
-    asks_ = false;
-    if (by_.now() != owner::course::evaluates || by_.step() != step || is_paused(all, id))
+    begin_verdict();
+    const auto* said = answer_of(all, places_.evaluator, id);
+    if (by_.now() != owner::course::evaluates || by_.step() != step || is_paused(all, places_.evaluator, said)
+        || is_a_holder_paused(all))
       return;
-    by_.evaluator_is_overdue(
-        fmt::format("the evaluation of step {} has taken {:.0f} s, and {}; cluster.progress_s sets the deadline", step,
-                    waited_s(), what_it_does(all, id)));
+    std::vector<std::uint32_t> awaited_workers;
+    for (const auto& member : by_.plan().workers)
+      if (said != nullptr && std::ranges::count(said->waits_for, fmt::format("worker {}", member.worker.value)) != 0)
+        awaited_workers.push_back(member.worker.value);
+    if (blame_workers(awaited_workers, all))
+      return;
+    if (const auto stand_still = holders_without_answer(all); said != nullptr && !stand_still.empty())
+      return blame(stand_still, all);
+    if (is_suspected_again(id))
+      by_.evaluator_is_overdue(
+          fmt::format("the evaluation of step {} has taken {:.0f} s, and {}; cluster.progress_s sets the deadline", step,
+                      waited_s(), what_it_does(said, id)));
   });
 }
 

@@ -5,18 +5,25 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "actors/roles/coordinator/coordinator_setup.hpp"
 #include "actors/roles/coordinator/nodes/progress_deadlines.hpp"
+#include "actors/roles/join_counter.hpp"
 
 namespace troupe::actors {
 
-/// Looks once a second. Workers for which a round waits too long are lost, and so are backups of shards, and an evaluator that
-/// takes too long; other holders that do not progress fail the job, because nobody can go on without them. Whom the operator has
-/// paused is waited for.
+/// Looks once a second. When a wait is too long it asks everybody what they do. To blame is who was found so twice in a row:
+///
+///   workers     for whom the round waits; not one that waits for parameters itself while a holder does not answer
+///   holders     that do not answer; backups also where the round waits for them alone
+///   evaluator   where none of these holds it up
+///
+/// They are lost, or the job fails if it cannot go on without them. Whom the operator has paused is waited for, and so is who
+/// waits for one of those.
 ///
 /// Part of the coordinator, and used on its thread alone.
 class progress_watch {
@@ -28,18 +35,21 @@ public:
     virtual ~owner() = default;
     virtual course now() const = 0;
     virtual std::uint64_t step() const = 0;
-    /// Of the newest plan.
-    virtual std::uint32_t period() const = 0;
+    /// The newest.
+    virtual const protocols::plan& plan() const = 0;
     virtual void worker_does_not_progress(std::uint32_t worker, const std::string& reason) = 0;
-    virtual void backup_does_not_progress(std::uint32_t holder, const std::string& reason) = 0;
+    virtual void holder_does_not_progress(std::uint32_t holder, const std::string& reason) = 0;
     virtual void evaluator_is_overdue(const std::string& reason) = 0;
     virtual void fail(const std::string& reason) = 0;
   };
 
+  /// What actors say of themselves, by node.
+  using reports = std::map<std::uint32_t, std::vector<actor_report>>;
+
   progress_watch(measured_pointer<coordinator_control> self, const coordinator_setup& setup, const job_places& places, owner& by);
 
-  /// `rounds`: not in a decentralized job, where nobody waits for anybody.
-  void begin(bool rounds);
+  /// `among_peers`: the workers wait for each other, and no lead can say for whom.
+  void begin(bool among_peers);
   void round_closed();
   void evaluated();
   /// Something else begins: an evaluation, or training again.
@@ -54,10 +64,21 @@ private:
   clock::duration since_last();
   void look();
   void say_who_is_awaited();
-  void ask_what_they_do(const std::set<std::uint32_t>& nodes, std::function<void(std::vector<actor_report>)> take);
+  void say_awaited(const awaited& late);
+  void ask_what_they_do(std::set<std::uint32_t> nodes, std::function<void(const reports&)> take);
+  void ask_for_page(const join_counter<reports>& all, std::uint32_t node, const inspect_query& query);
+  std::set<std::uint32_t> nodes_of_workers() const;
+  awaited late_among_peers(const reports& all) const;
   void round_is_overdue();
-  void judge(const awaited& late, const std::vector<actor_report>& all);
-  void holders_are_overdue(const std::vector<actor_report>& all);
+  void judge(const awaited& late, const reports& all);
+  std::vector<std::uint32_t> holders_without_answer(const reports& all) const;
+  bool is_a_holder_paused(const reports& all) const;
+  void begin_verdict();
+  bool is_suspected_again(const std::string& id);
+  bool blame_workers(const std::vector<std::uint32_t>& workers, const reports& all);
+  void blame(const std::vector<std::uint32_t>& holders, const reports& all);
+  std::string id_of(std::uint32_t holder) const;
+  void holders_are_overdue(const reports& all);
   void evaluation_is_overdue();
 
   measured_pointer<coordinator_control> self_;
@@ -66,9 +87,10 @@ private:
   owner& by_;
   progress_deadlines deadlines_;
   clock::time_point last_ = clock::now();
-  bool rounds_ = true;
-  bool said_ = false; ///< whom this round waits for
-  bool asks_ = false; ///< somebody is overdue, and the others are asked what they do
+  bool among_peers_ = false;
+  bool said_ = false;                                ///< whom this round waits for
+  bool asks_ = false;                                ///< somebody is overdue, and the others are asked what they do
+  std::set<std::string> suspects_, suspects_before_; ///< found to blame when all were asked last, within this wait, and before
 };
 
 } // namespace troupe::actors
