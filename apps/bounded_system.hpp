@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include <caf/actor_system.hpp>
@@ -24,16 +23,16 @@ public:
   ~bounded_system();
 
   actors::system_config& config() { return parts_->config; }
-  caf::actor_system& system() { return *parts_->system; }
+  caf::actor_system& system() { return parts_->system; }
 
   /// Whether this process has left one behind. Its threads may still run, so a program then ends without destructors.
   static bool any_left_behind();
 
 private:
   struct parts {
-    explicit parts(const actors::system_options& options) : config(options), system(std::in_place, config) {}
+    explicit parts(const actors::system_options& options) : config(options), system(config) {}
     actors::system_config config;
-    std::optional<caf::actor_system> system;
+    caf::actor_system system;
   };
 
   std::unique_ptr<parts> parts_;

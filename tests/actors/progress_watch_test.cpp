@@ -22,6 +22,8 @@ protected:
     schedule.advance_time(std::chrono::seconds{1});
     run();
   }
+  /// On either of their nodes.
+  void workers_say(const std::vector<actor_report>& reports) { scripts[1]->actors = scripts[2]->actors = reports; }
   /// To blame is who is found so twice in a row.
   void look() {
     look_once();
@@ -110,9 +112,7 @@ TEST_F(Progress, WhoWaitsForAShardThatStandsStillIsNotToBlame) {
   job.cluster.replicas = 2;
   begin();
   scripts[0]->late.workers = {0, 3};
-  for (const auto node : {1, 2})
-    scripts[node]->actors = {
-        {.id = "replica 1"}, {.id = "worker 0", .waits_for = {"shard 0"}}, {.id = "worker 3", .waits_for = {"shard 0"}}};
+  workers_say({{.id = "replica 1"}, {.id = "worker 0", .waits_for = {"shard 0"}}, {.id = "worker 3", .waits_for = {"shard 0"}}});
   look();
   EXPECT_THAT(seen->events, testing::IsSupersetOf({"shard 0 (node-0) is lost: no step for 0 s; shard 0 does not answer",
                                                    "its backup on node node-1 is shard 0 from now on"}));
@@ -124,8 +124,7 @@ TEST_F(Progress, WhoWaitsForAShardThatAnswersIsGivenItsParametersAnew) {
   begin();
   scripts[0]->late.workers = {0};
   scripts[0]->actors = {{.id = "shard 0"}};
-  for (const auto node : {1, 2})
-    scripts[node]->actors = {{.id = "worker 0", .state = "waits for parameters", .since_s = 31, .waits_for = {"shard 0"}}};
+  workers_say({{.id = "worker 0", .state = "waits for parameters", .since_s = 31, .waits_for = {"shard 0"}}});
   look();
   EXPECT_THAT(seen->events,
               ElementsAre(HasSubstr("worker 0 (node-1) is lost: no step for 0 s; worker 0: waits for parameters for 31 s")));
@@ -162,8 +161,7 @@ TEST_F(Progress, WhoIsFoundOnceIsNotToBlame) {
 TEST_F(Progress, AShardThatStandsStillWithoutACopyEndsTheJobByName) {
   begin();
   scripts[0]->late.workers = {0};
-  for (const auto node : {1, 2})
-    scripts[node]->actors = {{.id = "worker 0", .waits_for = {"shard 0"}}};
+  workers_say({{.id = "worker 0", .waits_for = {"shard 0"}}});
   look();
   EXPECT_TRUE(seen->result.failed);
   EXPECT_EQ(seen->result.reason,
@@ -192,10 +190,9 @@ TEST_F(Progress, WhoWaitsForWhomTheOperatorHasPausedIsWaitedForToo) {
   begin();
   scripts[0]->late.workers = {0, 1};
   scripts[0]->actors = {{.id = "shard 0", .paused = true}};
-  for (const auto node : {1, 2})
-    scripts[node]->actors = {{.id = "worker 0", .waits_for = {"shard 0"}},
-                             {.id = "worker 1", .waits_for = {"loader 1"}},
-                             {.id = "loader 1", .paused = true}};
+  workers_say({{.id = "worker 0", .waits_for = {"shard 0"}},
+               {.id = "worker 1", .waits_for = {"loader 1"}},
+               {.id = "loader 1", .paused = true}});
   look();
   EXPECT_THAT(seen->events, testing::IsEmpty());
   EXPECT_EQ(seen->ends, 0);
@@ -204,11 +201,10 @@ TEST_F(Progress, WhoWaitsForWhomTheOperatorHasPausedIsWaitedForToo) {
 TEST_F(Progress, AmongPeersWhoWaitsForNoOtherIsLost) {
   job.protocol.name = "allreduce";
   begin();
-  for (const auto node : {1, 2})
-    scripts[node]->actors = {{.id = "worker 0", .waits_for = {"worker 1"}},
-                             {.id = "worker 1", .state = "computes", .since_s = 31},
-                             {.id = "worker 2", .waits_for = {"coordinator 0"}},
-                             {.id = "worker 3", .waits_for = {"worker 0"}}};
+  workers_say({{.id = "worker 0", .waits_for = {"worker 1"}},
+               {.id = "worker 1", .state = "computes", .since_s = 31},
+               {.id = "worker 2", .waits_for = {"coordinator 0"}},
+               {.id = "worker 3", .waits_for = {"worker 0"}}});
   look();
   EXPECT_THAT(seen->events, ElementsAre(HasSubstr("worker 1 (node-1) is lost: no step for 0 s; worker 1: computes for 31 s")));
   EXPECT_THAT(planned_workers(), ElementsAre(0, 2, 3));
@@ -217,11 +213,10 @@ TEST_F(Progress, AmongPeersWhoWaitsForNoOtherIsLost) {
 TEST_F(Progress, WherePeersWaitForEachOtherTheJobEnds) {
   job.protocol.name = "allreduce";
   begin();
-  for (const auto node : {1, 2})
-    scripts[node]->actors = {{.id = "worker 0", .waits_for = {"worker 1"}},
-                             {.id = "worker 1", .waits_for = {"worker 2"}},
-                             {.id = "worker 2", .waits_for = {"worker 3"}},
-                             {.id = "worker 3", .waits_for = {"worker 0"}}};
+  workers_say({{.id = "worker 0", .waits_for = {"worker 1"}},
+               {.id = "worker 1", .waits_for = {"worker 2"}},
+               {.id = "worker 2", .waits_for = {"worker 3"}},
+               {.id = "worker 3", .waits_for = {"worker 0"}}});
   look();
   EXPECT_EQ(seen->result.reason, "no step for 0 s, and all workers wait for each other; cluster.progress_s sets the deadline");
 }

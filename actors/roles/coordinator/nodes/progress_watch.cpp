@@ -163,7 +163,7 @@ awaited progress_watch::late_among_peers(const reports& all) const {
   awaited out;
   for (const auto& member : by_.plan().workers) {
     const auto worker = member.worker.value;
-    const auto* said = answer_of(all, places_.workers[worker].node, fmt::format("worker {}", worker));
+    const auto* said = of_worker(all, worker);
     if (!waits_for_a(said, "worker ") && !waits_for_a(said, "coordinator "))
       out.workers.push_back(worker);
   }
@@ -195,7 +195,7 @@ void progress_watch::judge(const awaited& late, const reports& all) {
   const bool paused = is_a_holder_paused(all);
   std::vector<std::uint32_t> guilty;
   for (const auto worker : late.workers) {
-    const auto* said = answer_of(all, places_.workers[worker].node, fmt::format("worker {}", worker));
+    const auto* said = of_worker(all, worker);
     if (!waits_for_a(said, "shard ") || (!paused && stand_still.empty()))
       guilty.push_back(worker);
   }
@@ -225,10 +225,9 @@ bool progress_watch::is_suspected_again(const std::string& id) {
 bool progress_watch::blame_workers(const std::vector<std::uint32_t>& workers, const reports& all) {
   const auto waited = waited_s();
   for (const auto worker : workers) {
-    const auto node = places_.workers[worker].node;
     const auto id = fmt::format("worker {}", worker);
-    const auto* said = answer_of(all, node, id);
-    if (is_paused(all, node, said) || !is_suspected_again(id))
+    const auto* said = of_worker(all, worker);
+    if (is_paused(all, places_.workers[worker].node, said) || !is_suspected_again(id))
       continue;
     goes_on(); // the others have time again
     by_.worker_does_not_progress(worker, fmt::format("no step for {:.0f} s; {}", waited, what_it_does(said, id)));
@@ -239,14 +238,14 @@ bool progress_watch::blame_workers(const std::vector<std::uint32_t>& workers, co
 std::vector<std::uint32_t> progress_watch::holders_without_answer(const reports& all) const {
   std::vector<std::uint32_t> out;
   for (const auto& holder : places_.holders)
-    if (holder.node != nowhere && answer_of(all, holder.node, id_of(holder.index)) == nullptr)
+    if (holder.node != nowhere && of_holder(all, holder) == nullptr)
       out.push_back(holder.index);
   return out;
 }
 
 bool progress_watch::is_a_holder_paused(const reports& all) const {
   return std::ranges::any_of(places_.holders, [&](const role_place& holder) {
-    const auto* said = holder.node == nowhere ? nullptr : answer_of(all, holder.node, id_of(holder.index));
+    const auto* said = of_holder(all, holder);
     return said != nullptr && said->paused;
   });
 }
@@ -256,14 +255,21 @@ void progress_watch::blame(const std::vector<std::uint32_t>& holders, const repo
   const auto before = places_.holders;
   const auto waited = waited_s();
   for (const auto holder : holders) {
-    const auto node = before[holder].node;
     const auto id = id_of(holder);
-    if (places_.holders[holder].node != node || !is_suspected_again(id))
+    if (places_.holders[holder].node != before[holder].node || !is_suspected_again(id))
       continue;
     goes_on(); // whoever takes over has time again
-    by_.holder_does_not_progress(holder,
-                                 fmt::format("no step for {:.0f} s; {}", waited, what_it_does(answer_of(all, node, id), id)));
+    by_.holder_does_not_progress(
+        holder, fmt::format("no step for {:.0f} s; {}", waited, what_it_does(of_holder(all, before[holder]), id)));
   }
+}
+
+const actor_report* progress_watch::of_worker(const reports& all, std::uint32_t worker) const {
+  return answer_of(all, places_.workers[worker].node, fmt::format("worker {}", worker));
+}
+
+const actor_report* progress_watch::of_holder(const reports& all, const role_place& holder) const {
+  return answer_of(all, holder.node, id_of(holder.index));
 }
 
 std::string progress_watch::id_of(std::uint32_t holder) const {
@@ -278,7 +284,7 @@ void progress_watch::holders_are_overdue(const reports& all) {
   std::vector<std::string> doing;
   for (const auto& holder : places_.holders)
     if (holder.node != nowhere && !holder.backup_of && doing.size() < most_shown)
-      doing.push_back(what_it_does(answer_of(all, holder.node, id_of(holder.index)), id_of(holder.index)));
+      doing.push_back(what_it_does(of_holder(all, holder), id_of(holder.index)));
   by_.fail(fmt::format("no step for {:.0f} s, and the round waits for no worker; {}; cluster.progress_s sets the deadline",
                        waited_s(), fmt::join(doing, ", ")));
 }

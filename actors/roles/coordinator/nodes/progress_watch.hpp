@@ -77,6 +77,9 @@ private:
   bool is_suspected_again(const std::string& id);
   bool blame_workers(const std::vector<std::uint32_t>& workers, const reports& all);
   void blame(const std::vector<std::uint32_t>& holders, const reports& all);
+  /// Its report; null: it does not answer, or is nowhere.
+  const actor_report* of_worker(const reports& all, std::uint32_t worker) const;
+  const actor_report* of_holder(const reports& all, const role_place& holder) const;
   std::string id_of(std::uint32_t holder) const;
   void holders_are_overdue(const reports& all);
   void evaluation_is_overdue();
