@@ -48,8 +48,10 @@ bounded_system::~bounded_system() {
     parts.reset();
     ended.set_value();
   });
-  if (end.wait_for(ends_within) == std::future_status::ready)
-    return ender.join();
+  if (end.wait_for(ends_within) == std::future_status::ready) {
+    ender.join();
+    return;
+  }
   ender.detach();
   some_left_behind = true;
   const auto threads = threads_of_roles();
