@@ -387,6 +387,7 @@ TEST_F(Coordinator, OrdersGoToTheNodeOfTheRole) {
   for (const auto* nobody : {"worker 4", "shard 1", "evaluator 1", "coordinator 0", "loader 1", "worker", "worker x", ""})
     EXPECT_THAT(ask(actor_order{.verb = role_verb::kill, .actor = nobody}), testing::StartsWith("no: ")) << nobody;
   EXPECT_THAT(ask(actor_order{.verb = role_verb::restart, .actor = "shard 0"}), HasSubstr("cannot be restarted"));
+  EXPECT_THAT(ask(actor_order{.verb = role_verb::restart, .actor = "evaluator 0"}), HasSubstr("`kill` it"));
 }
 
 TEST_F(Coordinator, AWorkerIsStartedAnewWithALaterLifeThanAnyBefore) {

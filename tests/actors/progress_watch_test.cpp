@@ -24,11 +24,20 @@ protected:
   }
   /// On either of their nodes.
   void workers_say(const std::vector<actor_report>& reports) { scripts[1]->actors = scripts[2]->actors = reports; }
+  /// Nobody is to blame before it.
+  void look_after_a_round() {
+    ++step_;
+    close_round(step_, 40 * step_);
+    look_once();
+  }
   /// To blame is who is found so twice in a row.
   void look() {
     look_once();
     look_once();
   }
+
+private:
+  std::uint64_t step_ = 0;
 };
 
 TEST_F(Progress, AWorkerThatDoesNotProgressLeavesTheJob) {
@@ -43,6 +52,63 @@ TEST_F(Progress, AWorkerThatDoesNotProgressLeavesTheJob) {
                           "worker 2 (node-2) is lost: no step for 0 s; worker 2 does not answer; the round closes "
                           "without it"));
   EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(Progress, AWorkerThatMovesAgainComesBackLaterEachTime) {
+  begin();
+  scripts[0]->actors = {{.id = "shard 0"}};
+  for (const int pause : {1, 2, 4}) {
+    SCOPED_TRACE(pause);
+    const actor_report still{.id = "worker 1", .state = "computes", .waits_for = {"compute 1"}};
+    scripts[0]->late.workers = {1};
+    scripts[1]->actors = {still};
+    look();
+    scripts[0]->late = {};
+    EXPECT_THAT(planned_workers(), ElementsAre(0, 2, 3));
+    const auto orders = scripts[1]->orders.size();
+    for (const auto& not_yet : {still, actor_report{.id = "worker 1", .waits_for = {"loader 1"}},
+                                actor_report{.id = "worker 1", .paused = true}, actor_report{.id = "worker 1", .stuck = true},
+                                actor_report{.id = "worker 1", .ended = true}, actor_report{.id = "worker 2"}}) {
+      scripts[1]->actors = {not_yet};
+      look_after_a_round();
+    }
+    scripts[1]->actors = {{.id = "worker 1", .waits_for = {"shard 0"}}};
+    for (int i = 1; i < pause; ++i)
+      look_after_a_round();
+    EXPECT_EQ(scripts[1]->orders.size(), orders);
+    look_after_a_round();
+    ASSERT_EQ(scripts[1]->orders.size(), orders + 1);
+    EXPECT_EQ(scripts[1]->orders.back().verb, role_verb::restart);
+    EXPECT_EQ(seen->events.back(), "worker 1 (node-1) is restarted, as it moves again");
+    EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+  }
+  EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(Progress, AWorkerThatHasComeBackByItselfIsNotRestarted) {
+  begin();
+  scripts[0]->late.workers = {1};
+  scripts[1]->actors = {{.id = "worker 1", .waits_for = {"compute 1"}}};
+  look();
+  EXPECT_EQ(ask(actor_order{.verb = role_verb::restart, .actor = "worker 1"}), "worker 1 is restarted");
+  scripts[0]->late = {};
+  scripts[0]->actors = {{.id = "shard 0"}};
+  scripts[1]->actors = {{.id = "worker 1"}};
+  look_after_a_round();
+  EXPECT_EQ(scripts[1]->orders.size(), 1U);
+}
+
+TEST_F(Progress, AWorkerThatMovesAgainAndCannotBeStartedIsNamed) {
+  begin();
+  scripts[0]->late.workers = {1};
+  scripts[1]->actors = {{.id = "worker 1", .waits_for = {"compute 1"}}};
+  look();
+  scripts[0]->late = {};
+  scripts[0]->actors = {{.id = "shard 0"}};
+  scripts[1]->actors = {{.id = "worker 1"}};
+  scripts[1]->cannot_obey = "its device has no room";
+  look_after_a_round();
+  EXPECT_EQ(seen->events.back(), "worker 1 (node-1) moves again, and does not come back: its device has no room");
 }
 
 TEST_F(Progress, WhomTheOperatorHasPausedIsWaitedFor) {

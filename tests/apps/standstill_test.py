@@ -4,56 +4,26 @@
 
 usage: standstill_test.py TROUPE [unittest arguments]
 """
-import ctypes
 import os
-import threading
 
 import cluster_test
+from held_thread import HeldThread, threads_called
 from replicas_test import LONG, ReplicasTest
-
-PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
-ALL_THREADS = 0x40000000  # __WALL
-LIBC = ctypes.CDLL(None, use_errno=True)
-LIBC.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
 
 SOON = ["--set", "cluster.progress_s=3"]  # on a loaded machine a round may take one
 # Three processes, of which two have a worker each.
 PEERS = LONG.replace("workers = 3", "workers = 2").replace("shards = 2", "shards = 1").replace('placement = "colocated"\nreplicas = 2\n', "")
 
 
-class Stopped(threading.Thread):
-    """Holds a thread of another process until that ends. A tracer is a thread, and has to hear of the end."""
-
-    def __init__(self, tid):
-        super().__init__(daemon=True)
-        self.tid, self.errno, self.holds = tid, 0, threading.Event()
-        self.start()
-        self.holds.wait()
-
-    def run(self):
-        for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
-            if LIBC.ptrace(request, self.tid, None, None) != 0:
-                self.errno = ctypes.get_errno()
-                return self.holds.set()
-        status = os.waitpid(self.tid, ALL_THREADS)[1]
-        self.holds.set()
-        while not os.WIFSIGNALED(status) and not os.WIFEXITED(status):
-            status = os.waitpid(self.tid, ALL_THREADS)[1]
-        return None
-
-
 class StandstillTest(ReplicasTest):
     def stand_still(self, run, role):
         """The role's thread, from now on."""
-        for pid in (run.pid, *self.children(run)):
-            for tid in os.listdir(f"/proc/{pid}/task"):
-                with open(f"/proc/{pid}/task/{tid}/comm", encoding="utf-8") as name:
-                    if name.read() != f"{role}\n":
-                        continue
-                if (errno := Stopped(int(tid)).errno) != 0:
-                    self.skipTest(f"threads of other processes cannot be held here: {os.strerror(errno)}")
-                return
-        self.fail(f"no thread is called {role!r}")
+        found = threads_called(role, (run.pid, *self.children(run)))
+        self.assertTrue(found, f"no thread is called {role!r}")
+        held = HeldThread(found[0])
+        if held.errno != 0:
+            self.skipTest(f"threads of other processes cannot be held here: {os.strerror(held.errno)}")
+        return held
 
     def with_one_still(self, role, *arguments, job=LONG, code=0):
         run = self.begin(*SOON, *arguments, job=job)
@@ -85,6 +55,15 @@ class Roles(StandstillTest):
         self.assertEqual(result["steps"], 150, said)
         self.assertRegex(said, r"worker 1 \(\S+\) is lost: no step for \d+ s; worker 1: computes for")
 
+    def test_a_worker_that_moves_again_comes_back(self):
+        run = self.begin(*SOON, "--set", "stop.steps=600")
+        held = self.stand_still(run, "compute 1")
+        self.assertTrue(self.wait_until_said(run, r"worker 1 \(\S+\) is lost: no step for"), self.said())
+        held.let_go()
+        self.assertTrue(self.wait_until_said(run, r"worker 1 \(\S+\) is restarted, as it moves again"), self.said())
+        result, said = self.end_of(run)
+        self.assertEqual((result["steps"], result["restarts"]), (600, 1), said)
+
     def test_the_evaluator_is_replaced(self):
         result, said = self.with_one_still("evaluator 0")
         self.assertEqual(result["steps"], 150, said)
@@ -97,6 +76,16 @@ class Peers(StandstillTest):
         self.assertEqual(result["steps"], 150, said)
         self.assertRegex(said, r"worker 1 \(\S+\) is lost: no step for \d+ s; worker 1: computes for")
         self.assertNotRegex(said, r"worker 0 \(\S+\) is lost")
+
+    def test_who_moves_again_is_given_what_the_others_have(self):
+        for protocol in ("allreduce", "gossip"):
+            run = self.begin(*SOON, "--set", f"protocol.name={protocol}", "--set", "stop.steps=1000", job=PEERS)
+            held = self.stand_still(run, "compute 1")
+            self.assertTrue(self.wait_until_said(run, r"worker 1 \(\S+\) is lost: no step for"), self.said())
+            held.let_go()
+            self.assertTrue(self.wait_until_said(run, r"worker 1 \(\S+\) is restarted, as it moves again"), self.said())
+            result, said = self.end_of(run)
+            self.assertGreaterEqual(result["steps"], 1000, said)
 
     def test_an_evaluation_waits_for_no_worker_that_stands_still(self):
         result, said = self.with_one_still("compute 1", "--set", "protocol.name=gossip", job=PEERS)

@@ -22,6 +22,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import cluster_test  # noqa: E402
 from cluster_test import ClusterTest, alive, select_nothing  # noqa: E402
 from council import CouncilRun  # noqa: E402
+from held_thread import HeldThread, threads_called  # noqa: E402
 from schedules import STEP_MS, drawn  # noqa: E402
 from trouble import CALM_S, Broken, Harness, expect  # noqa: E402
 
@@ -73,6 +74,8 @@ class Run(Harness):
             self.pause(fault.for_s)
             with contextlib.suppress(ProcessLookupError):
                 resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (NO_LIMIT, NO_LIMIT))
+        elif fault.kind == "hold":
+            self.hold(fault)
         elif fault.kind == "reset":
             with contextlib.suppress(FileNotFoundError):
                 self.reset_a_lane(ClusterTest.children(self.process))
@@ -81,6 +84,16 @@ class Run(Harness):
             self.wait_until(f"a process {fault.node}", lambda: self.child(fault.node) or self.over() or tree)
             pid = self.child(fault.node)
             self.harm([pid] if pid else [], fault)
+
+    def hold(self, fault):
+        """The thread in a process that goes on; nothing, where this user may not, or the role has no thread of its name now."""
+        held = []
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            held = [HeldThread(tid) for tid in threads_called(fault.node, [self.process.pid, *ClusterTest.children(self.process)])]
+        self.suffered -= not any(each.errno == 0 for each in held)
+        self.pause(fault.for_s)
+        for each in held:
+            each.let_go()
 
     def judge(self):
         schedule, said = self.schedule, "".join(self.said)

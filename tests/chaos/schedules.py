@@ -8,14 +8,15 @@ import shutil
 STEP_MS = 20
 CHILDREN = ["node-1", "node-2", "node-3"]            # of `run`, whose own process is node-0
 COORDINATORS, WORKERS = ["a", "b", "c"], ["d", "e", "f"]  # of a cluster with three coordinators
-FORMS = ["coordinator", "rounds", "replicas", "tree", "council", "rounds", "shard", "replicas", "council", "copied tree", "peers", "codes"]
+FORMS = ["coordinator", "rounds", "replicas", "tree", "council", "rounds", "shard", "replicas", "council", "copied tree", "peers", "codes",
+         "threads"]
 
 
 @dataclasses.dataclass
 class Fault:
     after_s: float  # of the one before
-    kind: str       # kill, stop, reset, disk; coordinator: kill of the run itself
-    node: str = ""  # whose process; leader: that of the coordinator which leads then; "leader and d": both at once
+    kind: str       # kill, stop, hold, reset, disk; coordinator: kill of the run itself
+    node: str = ""  # whose process; leader: that of the coordinator which leads then; "leader and d": both at once; of `hold` a role
     for_s: float = 0
 
     def __str__(self):
@@ -36,12 +37,13 @@ class Schedule:
 
     def waits_for_copies(self):
         """Between faults: of two copies that are lost at once nothing is left."""
-        return self.form in ("replicas", "council", "copied tree")
+        return self.form in ("replicas", "council", "copied tree", "threads")
 
     def steps(self):
         """So many that the job is likely to suffer all of them, and to be left alone for a while."""
         s = 2 + sum(fault.after_s + fault.for_s / 2 for fault in self.faults)
-        s += {"replicas": 1, "copied tree": 0.5, "council": 3}.get(self.form, 0) * sum(fault.kind in ("kill", "stop") for fault in self.faults)
+        waited_for = sum(fault.kind in ("kill", "stop", "hold") for fault in self.faults)
+        s += {"replicas": 1, "threads": 1, "copied tree": 0.5, "council": 3}.get(self.form, 0) * waited_for
         steps = int(s * 1000 / STEP_MS) * (1 if self.end == "done" else 20)  # else its last fault ends it, however late that comes
         return 4 * steps if "protocol.name=gossip" in self.sets else steps  # each worker's count
 
@@ -63,7 +65,8 @@ def drawn(seed):
         return council(draw, seed, sets)
     # Of three processes with workers one is left alone: a job without any worker is over.
     harmed = draw.sample(CHILDREN, 2)
-    sets.append(f"cluster.shards={draw.choice([1, 2])}")
+    shards = draw.choice([1, 2])
+    sets.append(f"cluster.shards={shards}")
     if form == "tree":
         return tree(draw, Schedule(seed, form, [*sets, "protocol.fan_in=2"], [], replays=False), harmed)
     if form == "copied tree":
@@ -74,6 +77,9 @@ def drawn(seed):
         codec = draw.choice(["none", "none", "changed", "int8", "onebit"])
         faults = some(draw, draw.randrange(5, 9), ["kill", "kill", "stop"], CHILDREN, most_kills=4)
         return Schedule(seed, form, [*sets, f"codec.params={codec}"], faults, replays=codec in ("none", "changed"))
+    if form == "threads":
+        sets += ["cluster.replicas=2", "cluster.placement=colocated", "cluster.progress_s=1.5"]
+        return threads(draw, Schedule(seed, form, sets, []), shards)
     if form == "peers":  # whoever is left has everything
         algorithm = draw.choice(["direct", "ring", "halving", "tree", "broadcast", "", ""])
         protocol = [f"protocol.name={'allreduce' if algorithm else 'gossip'}"] + [f"protocol.algorithm={algorithm}"] * bool(algorithm)
@@ -115,6 +121,18 @@ def some(draw, count, kinds, harmed, most_kills=0):
             fault.for_s = draw.uniform(0.05, 0.6 if kind == "brief stop" else 2.2)
         faults.append(fault)
     return faults
+
+
+def threads(draw, schedule, shards):
+    """Of any shard, of any copy, of the evaluator, and of one worker; some for longer than the deadline, some shorter."""
+    worker = draw.randrange(4)
+    copies = [f"shard {i}" for i in range(shards)] + [f"replica {shards + i}" for i in range(shards)]
+    roles = [*copies, *copies, "evaluator 0", f"compute {worker}", f"compute {worker}", f"loader {worker}"]
+    for fault in some(draw, draw.randrange(5, 8), ["hold", "hold", "hold", "kill", "stop"], CHILDREN, most_kills=2):
+        if fault.kind == "hold":
+            fault.node, fault.for_s = draw.choice(roles), draw.uniform(0.5, 6)
+        schedule.faults.append(fault)
+    return schedule
 
 
 def tree(draw, schedule, harmed):

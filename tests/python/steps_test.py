@@ -147,6 +147,30 @@ print(loop.result.facts["restarts"], loop.result.test_accuracy)
         self.assertEqual(process.returncode, 0, err)
         self.assertIn("is started anew", err)
 
+    def test_a_loop_that_stood_still_comes_back(self):
+        """As in a debugger. Until then the others take their time."""
+        process = self.start(NUMPY + """
+loop = troupe.steps(model, samples=1000, test=200, nodes=3, batch=10, epochs=40, progress=True, set={"cluster.progress_s": 1})
+for i, step in enumerate(loop):
+    stands_still = i == 3 and "node-2" in os.environ.get("TROUPE_NODE", "")
+    while stands_still and not os.path.exists("moves"):
+        time.sleep(0.01)
+    if i == 4 and "node-2" in os.environ.get("TROUPE_NODE", ""):
+        open("back", "w").close()
+    time.sleep(0.01 if os.path.exists("moves") and not os.path.exists("back") else 0)
+    compute(step)
+print(loop.result.facts["restarts"], loop.result.test_accuracy)
+""")
+        self.addCleanup(process.kill)
+        common.line_of(process.stderr, "is lost: no step for")
+        (self.folder / "moves").touch()
+        common.line_of(process.stderr, "is restarted, as it moves again")
+        out, err = process.communicate(timeout=common.DEADLINE_S)
+        self.assertEqual(process.returncode, 0, err)
+        restarts, accuracy = map(float, out.split())
+        self.assertEqual(restarts, 1)
+        self.assertGreater(accuracy, 0.95)
+
     def test_an_exception_in_the_loop_costs_that_process_alone(self):
         script = NUMPY + """
 sys.excepthook = lambda *ignored: None  # so that the traceback below comes by the job's log

@@ -52,6 +52,7 @@ private:
   }
   std::uint64_t step() const override { return record_.result.steps; }
   void worker_does_not_progress(std::uint32_t worker, const std::string& reason) override { worker_lost(worker, reason); }
+  void worker_moves_again(std::uint32_t worker) override { orders_.restart_as_it_moves(worker); }
   void holder_does_not_progress(std::uint32_t holder, const std::string& reason) override;
   void evaluator_is_overdue(const std::string& reason) override { evaluator_lost(reason); }
   void evaluate_again() override;

@@ -51,6 +51,15 @@ bool waits_for_a(const actor_report* said, std::string_view role) {
   return said != nullptr && std::ranges::any_of(said->waits_for, [role](const std::string& id) { return id.starts_with(role); });
 }
 
+bool has_part(const protocols::plan& plan, std::uint32_t worker) {
+  return std::ranges::any_of(plan.workers, [worker](const protocols::member& each) { return each.worker.value == worker; });
+}
+
+/// Neither its thread nor that of its compute actor or loader stands still.
+bool moves(const actor_report* said) {
+  return said != nullptr && !said->ended && !said->paused && !waits_for_a(said, "compute ") && !waits_for_a(said, "loader ");
+}
+
 } // namespace
 
 progress_watch::progress_watch(measured_pointer<coordinator_control> self, const coordinator_setup& setup,
@@ -95,6 +104,7 @@ void progress_watch::look() {
   if (course == owner::course::ends)
     return;
   self_->run_delayed(1s, [this] { look(); });
+  look_for_strays();
   const std::chrono::duration<double> waited{waited_s()};
   if (course == owner::course::evaluates && waited > deadlines_.of_evaluation() && !std::exchange(asks_, true))
     return evaluation_is_overdue();
@@ -107,9 +117,31 @@ void progress_watch::look() {
     say_who_is_awaited();
 }
 
+/// Whoever holds them up may do so again, hence the pause.
+void progress_watch::look_for_strays() {
+  std::set<std::uint32_t> nodes;
+  for (auto& [worker, one] : strays_) {
+    one.is_out = one.is_out && !has_part(by_.plan(), worker); // it may have come back with its node, or by the operator's order
+    if (one.is_out)
+      nodes.insert(places_.workers[worker].node);
+  }
+  if (nodes.empty())
+    return;
+  ask_what_they_do(nodes, [this](const reports& all) {
+    constexpr std::uint32_t most_doublings = 6;
+    for (auto& [worker, one] : strays_) {
+      one.moved += one.is_out && moves(of_worker(all, worker)) ? 1 : 0;
+      if (one.is_out && one.moved >= 1U << std::min(one.times - 1, most_doublings)) {
+        one.is_out = false;
+        by_.worker_moves_again(worker);
+      }
+    }
+  });
+}
+
 void progress_watch::say_who_is_awaited() {
   if (among_peers_)
-    return ask_what_they_do(nodes_of_workers(), [this](const reports& all) { say_awaited(late_among_peers(all)); });
+    return ask_what_they_do(nodes_with_roles(), [this](const reports& all) { say_awaited(late_among_peers(all)); });
   self_->request(setup_.nodes[places_.holders[0].node].actor, 1s, waiting_query{})
       .then([this](const awaited& late) { say_awaited(late); },
             [this](const caf::error&) { setup_.observer->on_event("no step for a while, and the lead shard does not answer"); });
@@ -125,11 +157,8 @@ void progress_watch::say_awaited(const awaited& late) {
                                         names.empty() ? "the shards" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
-/// What the actors of these nodes do, and of those with holders, as far as they answer.
-void progress_watch::ask_what_they_do(std::set<std::uint32_t> nodes, std::function<void(const reports&)> take) {
-  for (const auto& holder : places_.holders)
-    if (holder.node != nowhere)
-      nodes.insert(holder.node);
+/// What the actors of these nodes do, as far as they answer.
+void progress_watch::ask_what_they_do(const std::set<std::uint32_t>& nodes, std::function<void(const reports&)> take) {
   const join_counter<reports> all(std::move(take));
   for (const auto node : nodes)
     ask_for_page(all, node, {});
@@ -151,8 +180,11 @@ void progress_watch::ask_for_page(const join_counter<reports>& all, std::uint32_
           [all](const caf::error&) { all.one_less(); });
 }
 
-std::set<std::uint32_t> progress_watch::nodes_of_workers() const {
-  std::set<std::uint32_t> out;
+std::set<std::uint32_t> progress_watch::nodes_with_roles() const {
+  std::set<std::uint32_t> out{places_.evaluator};
+  for (const auto& holder : places_.holders)
+    if (holder.node != nowhere)
+      out.insert(holder.node);
   for (const auto& member : by_.plan().workers)
     out.insert(places_.workers[member.worker.value].node);
   return out;
@@ -172,7 +204,7 @@ awaited progress_watch::late_among_peers(const reports& all) const {
 
 void progress_watch::round_is_overdue() {
   const auto ask = [this, step = by_.step()](const awaited& late) {
-    ask_what_they_do(nodes_of_workers(), [this, step, late](const reports& all) {
+    ask_what_they_do(nodes_with_roles(), [this, step, late](const reports& all) {
       begin_verdict();
       if (by_.now() == owner::course::trains && by_.step() == step)
         judge(among_peers_ ? late_among_peers(all) : late, all);
@@ -231,6 +263,8 @@ bool progress_watch::blame_workers(const std::vector<std::uint32_t>& workers, co
       continue;
     goes_on(); // the others have time again
     by_.worker_does_not_progress(worker, fmt::format("no step for {:.0f} s; {}", waited, what_it_does(said, id)));
+    auto& one = strays_[worker];
+    one = {true, one.times + 1, 0};
   }
   return !workers.empty();
 }
@@ -291,9 +325,7 @@ void progress_watch::holders_are_overdue(const reports& all) {
 
 /// It may wait for the parameters of a shard that stands still, or for the replica of such a worker.
 void progress_watch::evaluation_is_overdue() {
-  auto nodes = nodes_of_workers();
-  nodes.insert(places_.evaluator);
-  ask_what_they_do(std::move(nodes), [this, step = by_.step()](const reports& all) {
+  ask_what_they_do(nodes_with_roles(), [this, step = by_.step()](const reports& all) {
     const std::string id = "evaluator 0";
     begin_verdict();
     const auto* said = answer_of(all, places_.evaluator, id);

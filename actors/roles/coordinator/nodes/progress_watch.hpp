@@ -23,7 +23,8 @@ namespace troupe::actors {
 ///   evaluator   where none of these holds it up
 ///
 /// They are lost, or the job fails if it cannot go on without them. Whom the operator has paused is waited for, and so is who
-/// waits for one of those.
+/// waits for one of those. A worker that is lost so and moves again comes back: after a second, and after twice as long each
+/// time.
 ///
 /// Part of the coordinator, and used on its thread alone.
 class progress_watch {
@@ -38,6 +39,7 @@ public:
     /// The newest.
     virtual const protocols::plan& plan() const = 0;
     virtual void worker_does_not_progress(std::uint32_t worker, const std::string& reason) = 0;
+    virtual void worker_moves_again(std::uint32_t worker) = 0;
     virtual void holder_does_not_progress(std::uint32_t holder, const std::string& reason) = 0;
     virtual void evaluator_is_overdue(const std::string& reason) = 0;
     virtual void fail(const std::string& reason) = 0;
@@ -63,11 +65,12 @@ private:
   using clock = std::chrono::steady_clock;
   clock::duration since_last();
   void look();
+  void look_for_strays();
   void say_who_is_awaited();
   void say_awaited(const awaited& late);
-  void ask_what_they_do(std::set<std::uint32_t> nodes, std::function<void(const reports&)> take);
+  void ask_what_they_do(const std::set<std::uint32_t>& nodes, std::function<void(const reports&)> take);
   void ask_for_page(const join_counter<reports>& all, std::uint32_t node, const inspect_query& query);
-  std::set<std::uint32_t> nodes_of_workers() const;
+  std::set<std::uint32_t> nodes_with_roles() const;
   awaited late_among_peers(const reports& all) const;
   void round_is_overdue();
   void judge(const awaited& late, const reports& all);
@@ -84,6 +87,13 @@ private:
   void holders_are_overdue(const reports& all);
   void evaluation_is_overdue();
 
+  /// A worker that did not progress.
+  struct stray {
+    bool is_out = false;     ///< it has no part since then
+    std::uint32_t times = 0; ///< how often it was lost so
+    std::uint32_t moved = 0; ///< in so many looks since the last time
+  };
+
   measured_pointer<coordinator_control> self_;
   const coordinator_setup& setup_;
   const job_places& places_;
@@ -94,6 +104,7 @@ private:
   bool said_ = false;                                ///< whom this round waits for
   bool asks_ = false;                                ///< somebody is overdue, and the others are asked what they do
   std::set<std::string> suspects_, suspects_before_; ///< found to blame when all were asked last, within this wait, and before
+  std::map<std::uint32_t, stray> strays_;            ///< by worker
 };
 
 } // namespace troupe::actors

@@ -45,10 +45,12 @@ caf::result<std::string> operator_orders::carry_out(const actor_order& msg) {
     return target.error();
   const auto& [role, index, node] = *target;
   const bool worker = role == "worker";
+  if (msg.verb == role_verb::restart && worker)
+    return restart(index);
   if (msg.verb == role_verb::restart)
-    return worker ? restart(index)
-                  : caf::result<std::string>(
-                      failure(fmt::format("{} cannot be restarted: no other actor holds its part of the job", msg.actor)));
+    return failure(fmt::format("{} cannot be restarted: {}", msg.actor,
+                               role == "evaluator" ? "`kill` it, and a new one takes its place"
+                                                   : "no other actor holds its part of the job"));
   if (by_.is_lost(role, index))
     return failure(fmt::format("{} is dead{}", msg.actor, worker ? "; `restart` starts it again" : ""));
   auto promise = self_->make_response_promise<std::string>();
@@ -62,38 +64,54 @@ caf::result<std::string> operator_orders::carry_out(const actor_order& msg) {
   return promise;
 }
 
-/// As a node that comes back does with all of its workers.
 caf::result<std::string> operator_orders::restart(std::uint32_t worker) {
-  if (setup_.what.protocol.fan_in != 0)
-    return failure("a job with a tree of aggregators takes no worker back");
-  const auto node = places_.workers[worker].node;
-  if (by_.lost_nodes().contains(node))
-    return failure(
-        fmt::format("node {} is gone, and worker {} with it; it comes back with its node", setup_.nodes[node].name, worker));
-  const auto life = incarnations_.order(worker);
   auto promise = self_->make_response_promise<std::string>();
-  by_.decide_incarnation(worker, life, [this, promise, worker, life]() mutable { restart(worker, life, std::move(promise)); });
+  restart(worker, "by operator request", [promise, worker](const caf::error& why_not) mutable {
+    why_not ? promise.deliver(why_not) : promise.deliver(fmt::format("worker {} is restarted", worker));
+  });
   return promise;
 }
 
-void operator_orders::restart(std::uint32_t worker, std::uint32_t life, caf::typed_response_promise<std::string> promise) {
+void operator_orders::restart_as_it_moves(std::uint32_t worker) {
+  restart(worker, "as it moves again", [this, worker](const caf::error& why_not) {
+    if (why_not)
+      setup_.observer->on_event(
+          fmt::format("{} moves again, and does not come back: {}", places_.describe(worker), explain(why_not)));
+  });
+}
+
+/// As a node that comes back does with all of its workers.
+void operator_orders::restart(std::uint32_t worker, const std::string& why, outcome tell) {
+  if (setup_.what.protocol.fan_in != 0)
+    return tell(failure("a job with a tree of aggregators takes no worker back"));
+  const auto node = places_.workers[worker].node;
+  if (by_.lost_nodes().contains(node))
+    return tell(failure(
+        fmt::format("node {} is gone, and worker {} with it; it comes back with its node", setup_.nodes[node].name, worker)));
+  const auto life = incarnations_.order(worker);
+  by_.decide_incarnation(worker, life, [this, worker, life, why, tell = std::move(tell)]() mutable {
+    begin_life(worker, life, why, std::move(tell));
+  });
+}
+
+void operator_orders::begin_life(std::uint32_t worker, std::uint32_t life, const std::string& why, outcome tell) {
   self_
       ->request(setup_.nodes[places_.workers[worker].node].actor, order_deadline,
                 role_order{role_verb::restart, "worker", worker, life})
       .then(
-          [this, promise, worker, life]() mutable {
+          [this, tell, worker, life, why]() {
             if (!by_.takes_orders() || life <= incarnations_.current(worker))
-              return promise.deliver(failure("the job ends, or its node has come back meanwhile"));
-            setup_.observer->on_event(fmt::format("{} is restarted, by operator request", places_.describe(worker)));
+              return tell(failure("the job ends, or its node has come back meanwhile"));
+            setup_.observer->on_event(fmt::format("{} is restarted, {}", places_.describe(worker), why));
             by_.restarted(worker, life);
-            promise.deliver(fmt::format("worker {} is restarted", worker));
+            tell({});
           },
-          [this, promise, worker, life](const caf::error& e) mutable {
+          [this, tell, worker, life](const caf::error& e) {
             if (by_.takes_orders() && life > incarnations_.current(worker)) { // the old life has ended for the new one
               by_.could_not_restart(worker, "it could not be restarted: " + explain(e));
               incarnations_.begin(worker, life); // it may have begun all the same, unheard of: the next is another
             }
-            promise.deliver(e);
+            tell(e);
           });
 }
 

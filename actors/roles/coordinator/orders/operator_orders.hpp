@@ -7,7 +7,8 @@
 #include <set>
 #include <string>
 
-#include <caf/typed_response_promise.hpp>
+#include <caf/error.hpp>
+#include <caf/result.hpp>
 
 #include "actors/roles/coordinator/coordinator_setup.hpp"
 #include "actors/roles/coordinator/nodes/worker_incarnations.hpp"
@@ -43,12 +44,17 @@ public:
   caf::result<std::string> carry_out(const actor_order& msg);
   caf::result<std::string> change(const change_order& msg);
   caf::result<traces_ptr> record(const record_order& msg);
+  /// As the operator's `restart` of a worker that was lost, for it did not progress.
+  void restart_as_it_moves(std::uint32_t worker);
   /// log.level
   bool says_all() const { return says_all_; }
 
 private:
+  /// Why a worker is not restarted; default-constructed: it is.
+  using outcome = std::function<void(const caf::error&)>;
   caf::result<std::string> restart(std::uint32_t worker);
-  void restart(std::uint32_t worker, std::uint32_t life, caf::typed_response_promise<std::string> promise);
+  void restart(std::uint32_t worker, const std::string& why, outcome tell);
+  void begin_life(std::uint32_t worker, std::uint32_t life, const std::string& why, outcome tell);
 
   measured_pointer<coordinator_control> self_;
   const coordinator_setup& setup_;
