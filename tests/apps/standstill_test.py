@@ -46,7 +46,10 @@ class Roles(StandstillTest):
         self.assertIn("not all threads have ended within 10 s: shard 0; the process ends without them", said)
 
     def test_without_a_copy_the_job_ends_by_its_name(self):
-        result, said = self.with_one_still("shard 1", "--set", "cluster.replicas=1", code=1)
+        run = self.begin("--set", "cluster.progress_s=7", "--set", "cluster.replicas=1")
+        self.stand_still(run, "shard 1")
+        self.assertTrue(self.wait_until_said(run, r"no step for \d+ s: the round waits for shard 1 \(\S+\)\n"), "soon, and of nobody else")
+        result, said = self.end_of(run, 1)
         self.assertRegex(result["error"], r"^no step for \d+ s; shard 1 does not answer, and no copy of it can take its place; cluster.progress_s")
         self.assertNotRegex(said, r"worker \d \(\S+\) is lost")
 

@@ -140,21 +140,27 @@ void progress_watch::look_for_strays() {
 }
 
 void progress_watch::say_who_is_awaited() {
-  if (among_peers_)
-    return ask_what_they_do(nodes_with_roles(), [this](const reports& all) { say_awaited(late_among_peers(all)); });
-  self_->request(setup_.nodes[places_.holders[0].node].actor, 1s, waiting_query{})
-      .then([this](const awaited& late) { say_awaited(late); },
-            [this](const caf::error&) { setup_.observer->on_event("no step for a while, and the lead shard does not answer"); });
+  ask_everybody([this](const awaited& late, const reports& all) {
+    const auto who = held_up_by(late, all);
+    std::vector<std::string> names;
+    for (const auto worker : who.workers)
+      names.push_back(places_.describe(worker));
+    for (const auto holder : who.holders)
+      names.push_back(places_.describe(protocols::holder_id{holder}, setup_.what.cluster.shards));
+    setup_.observer->on_event(fmt::format("no step for {:.0f} s: the round waits for {}", std::floor(waited_s()),
+                                          names.empty() ? "the shards" : fmt::format("{}", fmt::join(names, ", "))));
+  });
 }
 
-void progress_watch::say_awaited(const awaited& late) {
-  std::vector<std::string> names;
-  for (const auto worker : late.workers)
-    names.push_back(places_.describe(worker));
-  for (const auto holder : late.holders)
-    names.push_back(places_.describe(protocols::holder_id{holder}, setup_.what.cluster.shards));
-  setup_.observer->on_event(fmt::format("no step for {:.0f} s: the round waits for {}", std::floor(waited_s()),
-                                        names.empty() ? "the shards" : fmt::format("{}", fmt::join(names, ", "))));
+/// Whom the lead awaits, nobody if it does not answer; and what all say of themselves.
+void progress_watch::ask_everybody(std::function<void(const awaited&, const reports&)> take) {
+  const auto ask = [this, take = std::move(take)](const awaited& late) {
+    ask_what_they_do(nodes_with_roles(), [take, late](const reports& all) { take(late, all); });
+  };
+  if (among_peers_)
+    return ask({});
+  self_->request(setup_.nodes[places_.holders[0].node].actor, answer_deadline, waiting_query{})
+      .then(ask, [ask](const caf::error&) { ask({}); });
 }
 
 /// What the actors of these nodes do, as far as they answer.
@@ -202,42 +208,43 @@ awaited progress_watch::late_among_peers(const reports& all) const {
   return out;
 }
 
-void progress_watch::round_is_overdue() {
-  const auto ask = [this, step = by_.step()](const awaited& late) {
-    ask_what_they_do(nodes_with_roles(), [this, step, late](const reports& all) {
-      begin_verdict();
-      if (by_.now() == owner::course::trains && by_.step() == step)
-        judge(among_peers_ ? late_among_peers(all) : late, all);
-    });
-  };
+/// Workers if there are any, else holders. Neither: no shard more than the others.
+awaited progress_watch::held_up_by(const awaited& late, const reports& all) const {
   if (among_peers_)
-    return ask({});
-  self_->request(setup_.nodes[places_.holders[0].node].actor, answer_deadline, waiting_query{})
-      .then(ask, [ask](const caf::error&) { ask({}); });
+    return late_among_peers(all);
+  const auto paused = paused_holders(all);
+  const auto stand_still = holders_without_answer(all);
+  awaited out;
+  for (const auto worker : late.workers)
+    if (!waits_for_a(of_worker(all, worker), "shard ") || (paused.empty() && stand_still.empty()))
+      out.workers.push_back(worker);
+  if (out.workers.empty())
+    out.holders = !paused.empty() ? paused : !stand_still.empty() ? stand_still : late.holders;
+  return out;
 }
 
-void progress_watch::judge(const awaited& late, const reports& all) {
-  if (among_peers_) {
-    if (!blame_workers(late.workers, all) && is_suspected_again(everybody))
-      by_.fail(fmt::format("no step for {:.0f} s, and all workers wait for each other; cluster.progress_s sets the deadline",
-                           waited_s()));
+void progress_watch::round_is_overdue() {
+  ask_everybody([this, step = by_.step()](const awaited& late, const reports& all) {
+    begin_verdict();
+    if (by_.now() == owner::course::trains && by_.step() == step)
+      judge(held_up_by(late, all), all);
+  });
+}
+
+void progress_watch::judge(const awaited& who, const reports& all) {
+  if (blame_workers(who.workers, all) || !paused_holders(all).empty())
     return;
-  }
-  const auto stand_still = holders_without_answer(all);
-  const bool paused = is_a_holder_paused(all);
-  std::vector<std::uint32_t> guilty;
-  for (const auto worker : late.workers) {
-    const auto* said = of_worker(all, worker);
-    if (!waits_for_a(said, "shard ") || (!paused && stand_still.empty()))
-      guilty.push_back(worker);
-  }
-  if (blame_workers(guilty, all) || paused)
+  const auto can_be_blamed = [&](std::uint32_t holder) {
+    const auto& at = places_.holders[holder];
+    return at.backup_of || of_holder(all, at) == nullptr;
+  };
+  if (!who.holders.empty() && std::ranges::all_of(who.holders, can_be_blamed))
+    return blame(who.holders, all);
+  if (!is_suspected_again(everybody))
     return;
-  const auto is_backup = [this](std::uint32_t holder) { return places_.holders[holder].backup_of.has_value(); };
-  if (!stand_still.empty())
-    blame(stand_still, all);
-  else if (!late.holders.empty() && std::ranges::all_of(late.holders, is_backup))
-    blame(late.holders, all);
+  if (among_peers_)
+    by_.fail(fmt::format("no step for {:.0f} s, and all workers wait for each other; cluster.progress_s sets the deadline",
+                         waited_s()));
   else
     holders_are_overdue(all);
 }
@@ -277,11 +284,12 @@ std::vector<std::uint32_t> progress_watch::holders_without_answer(const reports&
   return out;
 }
 
-bool progress_watch::is_a_holder_paused(const reports& all) const {
-  return std::ranges::any_of(places_.holders, [&](const role_place& holder) {
-    const auto* said = of_holder(all, holder);
-    return said != nullptr && said->paused;
-  });
+std::vector<std::uint32_t> progress_watch::paused_holders(const reports& all) const {
+  std::vector<std::uint32_t> out;
+  for (const auto& holder : places_.holders)
+    if (const auto* said = of_holder(all, holder); said != nullptr && said->paused)
+      out.push_back(holder.index);
+  return out;
 }
 
 /// Shards come first, so that a copy takes over before it is blamed itself. Who has moved meanwhile has another's place.
@@ -312,8 +320,6 @@ std::string progress_watch::id_of(std::uint32_t holder) const {
 
 /// Nobody stands still, and yet there is no step.
 void progress_watch::holders_are_overdue(const reports& all) {
-  if (!is_suspected_again(everybody))
-    return;
   constexpr std::size_t most_shown = 3;
   std::vector<std::string> doing;
   for (const auto& holder : places_.holders)
@@ -330,7 +336,7 @@ void progress_watch::evaluation_is_overdue() {
     begin_verdict();
     const auto* said = answer_of(all, places_.evaluator, id);
     if (by_.now() != owner::course::evaluates || by_.step() != step || is_paused(all, places_.evaluator, said)
-        || is_a_holder_paused(all))
+        || !paused_holders(all).empty())
       return;
     std::vector<std::uint32_t> awaited_workers;
     for (const auto& member : by_.plan().workers)
