@@ -273,14 +273,14 @@ private:
     return {};
   }
 
-  /// They wait in a circle for something between them, which perhaps only a shard other than the lead misses.
+  /// They wait in a circle for something between them, which perhaps only a shard other than the lead misses, or keeps.
   void look_around(std::uint64_t job) {
     if (const auto lane = stalled(job, "", ""); !lane.empty())
       causes_.push_back(lane);
     else if (const auto quiet = silent(job); !quiet.empty())
       causes_.push_back(quiet);
     for (const auto& actor : all_)
-      if (actor.job == job && actor.waits_for.empty() && !actor.waits_on.empty())
+      if (actor.job == job && (actor.stuck || (actor.waits_for.empty() && !actor.waits_on.empty())))
         causes_.push_back(cause_of(actor));
   }
 

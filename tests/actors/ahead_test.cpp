@@ -9,6 +9,7 @@
 #include <caf/scheduler/test_coordinator.hpp>
 #include <caf/scoped_actor.hpp>
 #include <caf/stateful_actor.hpp>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "actors/roles/worker/compute_actor.hpp"
@@ -171,11 +172,13 @@ protected:
     schedule.run();
   }
   /// Version `ver` begins at four rows for each before it. It comes over a lane, or else from this process.
-  void part(std::uint64_t ver, flat_range where, bool lane = true) {
+  void part(std::uint64_t ver, flat_range where, bool lane = true, std::uint32_t shard = 0) {
     auto payload =
         lane ? from_lane->place(ver, where) : queue->allocate_host(static_cast<std::size_t>(where.size()) * sizeof(float));
     std::ranges::fill(payload.span<float>(), static_cast<float>(ver));
-    say(wire::params_part{{{0}}, {0}, {.epoch = {1}, .ver = {ver}, .key = ver, .position = 4 * ver}, {where.begin, where.end}},
+    say(
+        wire::params_part{
+            {{0}}, {shard}, {.epoch = {1}, .ver = {ver}, .key = ver, .position = 4 * ver}, {where.begin, where.end}},
         payload);
   }
   void step_ends() {
@@ -189,6 +192,33 @@ protected:
     ASSERT_TRUE(asked->ahead.empty());
   }
 };
+
+TEST_F(AheadWorker, WaitsForTheShardsWhosePartsItLacks) {
+  begins();
+  auto peers = std::make_shared<role_peers>();
+  peers->holders.resize(3);
+  say(peers_ptr{peers});
+  const auto awaited = [this] {
+    std::vector<std::string> out;
+    const auto asks = system.spawn([&](caf::event_based_actor* me) {
+      me->request(worker, caf::infinite, inspect_query{}).then([&](const actor_report& said) { out = said.waits_for; });
+    });
+    schedule.run();
+    return out;
+  };
+  EXPECT_THAT(awaited(), testing::ElementsAre("shard 0")) << "who decides when they are sent";
+  part(1, {0, one}, true, 0);
+  part(1, {one, two}, true, 1);
+  part(1, {two, count}, true, 2);
+  step_ends();
+  EXPECT_THAT(awaited(), testing::ElementsAre("shard 0"));
+  part(2, {one, two}, true, 1);
+  EXPECT_THAT(awaited(), testing::ElementsAre("shard 0", "shard 2"));
+  part(2, {0, one}, true, 0);
+  EXPECT_THAT(awaited(), testing::ElementsAre("shard 2"));
+  part(2, {two, count}, true, 2);
+  EXPECT_THAT(awaited(), testing::ElementsAre("compute 0"));
+}
 
 TEST_F(AheadWorker, TellsWhatHasComeAndComputesWithThat) {
   begins();

@@ -2,22 +2,56 @@
 // CAF's testing scheduler for tests whose actors have threads of their own, too.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include <caf/action.hpp>
 #include <caf/actor_system_config.hpp>
+#include <caf/detail/test_actor_clock.hpp>
+#include <caf/disposable.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
 
 namespace troupe::actors {
+
+/// CAF's testing clock, for several threads.
+class clock_of_two final : public caf::detail::test_actor_clock {
+public:
+  template <class Do>
+  auto alone(Do what) const {
+    const std::lock_guard lock{mutex_};
+    return what();
+  }
+  time_point now() const noexcept override {
+    return alone([this] { return test_actor_clock::now(); });
+  }
+  caf::disposable schedule_periodically(time_point first_run, caf::action f, duration_type period) override {
+    return alone([&] { return test_actor_clock::schedule_periodically(first_run, std::move(f), period); });
+  }
+
+private:
+  mutable std::recursive_mutex mutex_; // what it triggers looks at it
+};
 
 /// CAF's testing scheduler knows one thread, and a detached actor enqueues on another: what that enqueues waits until the test's
 /// takes it.
 class scheduler_of_two final : public caf::scheduler::test_coordinator {
 public:
   using test_coordinator::test_coordinator;
+
+  clock_of_two& clock() noexcept override { return clock_; }
+  bool trigger_timeout() {
+    return clock_.alone([this] { return clock_.trigger_timeout(); });
+  }
+  std::size_t trigger_timeouts() {
+    return clock_.alone([this] { return clock_.trigger_timeouts(); });
+  }
+  std::size_t advance_time(std::chrono::nanoseconds by) {
+    return clock_.alone([&] { return clock_.advance_time(by); });
+  }
 
   /// Returns how many jobs there were.
   std::size_t run_all() {
@@ -40,6 +74,7 @@ private:
     return std::exchange(from_elsewhere_, {});
   }
 
+  clock_of_two clock_;
   const std::thread::id owner_ = std::this_thread::get_id();
   std::mutex mutex_;
   std::vector<caf::resumable*> from_elsewhere_;

@@ -175,6 +175,15 @@ TEST(Why, ACircleEnds) {
   EXPECT_THAT(out.text, HasSubstr("they wait for each other"));
 }
 
+TEST(Why, ACircleAroundOneThatDoesNotAnswerIsItsFault) {
+  auto other = actor("shard 1", "collects");
+  other.stuck = true;
+  const auto out =
+      why(of({actor("worker 0", "waits", {"shard 0"}), actor("shard 0", "collects", {"worker 0"}), other}), "worker 0");
+  EXPECT_EQ(cause(out), "shard 1 on node b: it collects for 1.0 s, and does not get to answer");
+  EXPECT_THAT(out.text, Not(HasSubstr("wait for each other")));
+}
+
 /// A shard and a worker that wait for each other, so many steps into job 1.
 snapshot circle(double at_s, std::uint64_t steps) {
   auto at = of({actor("worker 0", "waits", {"shard 0"}), actor("shard 0", "collects", {"worker 0"})});

@@ -4,6 +4,7 @@
 
 usage: standstill_test.py TROUPE [unittest arguments]
 """
+import json
 import os
 
 import cluster_test
@@ -49,6 +50,8 @@ class Roles(StandstillTest):
         run = self.begin("--set", "cluster.progress_s=7", "--set", "cluster.replicas=1")
         self.stand_still(run, "shard 1")
         self.assertTrue(self.wait_until_said(run, r"no step for \d+ s: the round waits for shard 1 \(\S+\)\n"), "soon, and of nobody else")
+        why = json.loads(self.console("why worker 0").stdout)
+        self.assertRegex(" ".join(why["causes"]), r"^shard 1 on node \S+: it collects for \S+ s, and does not get to answer$")
         result, said = self.end_of(run, 1)
         self.assertRegex(result["error"], r"^no step for \d+ s; shard 1 does not answer, and no copy of it can take its place; cluster.progress_s")
         self.assertNotRegex(said, r"worker \d \(\S+\) is lost")

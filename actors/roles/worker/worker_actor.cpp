@@ -76,7 +76,7 @@ tensor_inbox<Key> worker_state::inbox_of(const std::shared_ptr<assembler<Key>>& 
 
 worker_actor::behavior_type worker_state::make_behavior() {
   const auto parameters = [this]<class Payload>(const wire::params_part& head, const Payload& payload) {
-    bound_.on(head.params, head.from, piece<Payload>{{head.where.begin, head.where.end}, payload, head.as, head.base});
+    bound_.on(head.params, head.from, piece<Payload>{{head.where.begin, head.where.end}, payload, head.as, head.base, head.from});
   };
   const auto replica = [this]<class Payload>(const wire::peer_part& head, const Payload& payload) {
     bound_.on(head.message, piece<Payload>{{head.where.begin, head.where.end}, payload, head.as});
@@ -134,13 +134,17 @@ std::optional<kernels::buffer> worker_state::join(const protocols::params& head,
     self_->quit(failure(*wrong)); // its next life is given all of them
   if (!setup_.decoder)
     parameters_in_.add(head.key, part.where, part.data);
+  if (!coming_ || coming_->key < head.key)
+    coming_ = {head.key, head.position};
+  if (coming_->key == head.key)
+    coming_->from.insert(part.from);
   auto whole = parameters_in_.take(head.key);
   if (whole) {
     parameters_in_.drop_if([&head](std::uint64_t other) { return other < head.key; });
+    if (coming_->key == head.key)
+      givers_ = coming_->from;
     coming_.reset();
   } else {
-    if (!coming_ || coming_->key < head.key)
-      coming_ = {head.key, head.position};
     go_ahead();
   }
   return whole;
@@ -397,7 +401,8 @@ void worker_state::answer(protocols::computed done) {
           [this](const caf::error& e) { compute_failed(e); });
 }
 
-/// If it waits for parameters, it waits for the lead, which decides when they are sent.
+/// If it waits for parameters, it waits for the lead, which decides when they are sent; once some have come, for the other
+/// shards.
 actor_report worker_state::report() const {
   auto out = self_->report();
   auto waits = [&out](std::string whom, std::string on) {
@@ -405,7 +410,12 @@ actor_report worker_state::report() const {
     out.waits_on = std::move(on);
   };
   if (out.state == "waits for parameters" && peers_ && !peers_->holders.empty()) {
-    waits("shard 0", fmt::format("parameters to go on from step {}", step_.request.step));
+    const auto on = fmt::format("parameters to go on from step {}", step_.request.step);
+    for (const auto giver : coming_ ? givers_ : std::set<protocols::holder_id>{})
+      if (!coming_->from.contains(giver))
+        waits(fmt::format("shard {}", giver.value), on);
+    if (out.waits_for.empty())
+      waits("shard 0", on);
   } else if (out.state == "waits for a plan") {
     waits("coordinator 0", "a plan");
   } else if (out.state == "waits for data") {

@@ -80,8 +80,9 @@ struct step_state {
 
 /// Parameters of which a part is there.
 struct coming_parameters {
-  std::uint64_t key = 0, position = 0; ///< as in `params`
-  std::size_t slots_told = 0;          ///< so many, the first, the compute actor knows to be there
+  std::uint64_t key = 0, position = 0;   ///< as in `params`
+  std::size_t slots_told = 0;            ///< so many, the first, the compute actor knows to be there
+  std::set<protocols::holder_id> from{}; ///< who has sent a part
 };
 
 /// Parameters are double-buffered: the next ones are read from the lane, or made of sums among workers, while a step still uses
@@ -105,8 +106,9 @@ public:
   struct piece {
     flat_range where;
     Payload data;
-    kernels::form as = kernels::form::fp32; ///< of parameters, with the next, and of chunks
+    kernels::form as = kernels::form::fp32; ///< of parameters, with the next two, and of chunks
     protocols::version base{};
+    protocols::holder_id from{};
   };
   template <class Payload>
   std::optional<tensor> join(const protocols::params& head, const piece<Payload>& part);
@@ -180,6 +182,7 @@ private:
   protocols::worker_binding<worker_state> bound_;
   kernels::buffer anchor_;                    ///< adopted last; none once they are pushed
   std::optional<coming_parameters> coming_{}; ///< the newest
+  std::set<protocols::holder_id> givers_;     ///< whose parts the last were made of
   step_state step_;
   std::optional<protocols::computed> finished_; ///< waits for its emulated time, or for the end of a hold
   std::optional<tensor> gradient_;              ///< its gradient, if that is pushed as it is
