@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "actors/roles/coordinator/nodes/progress_deadlines.hpp"
+#include "actors/roles/coordinator/nodes/stray_worker.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -57,7 +58,7 @@ TEST_F(Progress, AWorkerThatDoesNotProgressLeavesTheJob) {
 TEST_F(Progress, AWorkerThatMovesAgainComesBackLaterEachTime) {
   begin();
   scripts[0]->actors = {{.id = "shard 0"}};
-  for (const int pause : {1, 2, 4}) {
+  for (const int pause : {1, 4, 16}) {
     SCOPED_TRACE(pause);
     const actor_report still{.id = "worker 1", .state = "computes", .waits_for = {"compute 1"}};
     scripts[0]->late.workers = {1};
@@ -367,6 +368,30 @@ TEST_F(Progress, AnEvaluatorIsReplacedOnceAndThenEndsTheJob) {
   look();
   EXPECT_TRUE(seen->result.failed);
   EXPECT_THAT(seen->result.reason, HasSubstr("evaluator 0 (node-0) is lost again: the evaluation of step 2 has taken 0 s"));
+}
+
+TEST(StrayWorker, ComesBackLaterEachTimeUntilThatIsForgotten) {
+  stray_worker stray;
+  EXPECT_FALSE(stray.is_out());
+  const auto looks = [&stray] {
+    int count = 1;
+    while (!stray.moves())
+      ++count;
+    return count;
+  };
+  stray_worker::clock::time_point now{}; // of a host that has just begun
+  std::vector<int> found;
+  for (int i = 0; i < 9; ++i) {
+    now += std::chrono::minutes{59};
+    stray.lost(now);
+    EXPECT_TRUE(stray.is_out());
+    found.push_back(looks());
+    stray.has_part();
+    EXPECT_FALSE(stray.is_out());
+  }
+  EXPECT_THAT(found, ElementsAre(1, 4, 16, 64, 256, 1024, 4096, 4096, 4096));
+  stray.lost(now + std::chrono::minutes{61});
+  EXPECT_EQ(looks(), 1);
 }
 
 TEST(ProgressDeadlines, FollowWhatWasSeen) {

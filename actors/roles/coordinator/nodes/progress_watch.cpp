@@ -117,25 +117,22 @@ void progress_watch::look() {
     say_who_is_awaited();
 }
 
-/// Whoever holds them up may do so again, hence the pause.
 void progress_watch::look_for_strays() {
   std::set<std::uint32_t> nodes;
-  for (auto& [worker, one] : strays_) {
-    one.is_out = one.is_out && !has_part(by_.plan(), worker); // it may have come back with its node, or by the operator's order
-    if (one.is_out)
+  for (auto& [worker, stray] : strays_) {
+    if (has_part(by_.plan(), worker)) // it has come back with its node, or by the operator's order
+      stray.has_part();
+    if (stray.is_out())
       nodes.insert(places_.workers[worker].node);
   }
   if (nodes.empty())
     return;
   ask_what_they_do(nodes, [this](const reports& all) {
-    constexpr std::uint32_t most_doublings = 6;
-    for (auto& [worker, one] : strays_) {
-      one.moved += one.is_out && moves(of_worker(all, worker)) ? 1 : 0;
-      if (one.is_out && one.moved >= 1U << std::min(one.times - 1, most_doublings)) {
-        one.is_out = false;
+    for (auto& [worker, stray] : strays_)
+      if (stray.is_out() && moves(of_worker(all, worker)) && stray.moves()) {
+        stray.has_part();
         by_.worker_moves_again(worker);
       }
-    }
   });
 }
 
@@ -270,8 +267,7 @@ bool progress_watch::blame_workers(const std::vector<std::uint32_t>& workers, co
       continue;
     goes_on(); // the others have time again
     by_.worker_does_not_progress(worker, fmt::format("no step for {:.0f} s; {}", waited, what_it_does(said, id)));
-    auto& one = strays_[worker];
-    one = {true, one.times + 1, 0};
+    strays_[worker].lost(clock::now());
   }
   return !workers.empty();
 }

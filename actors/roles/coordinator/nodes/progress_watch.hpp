@@ -12,6 +12,7 @@
 
 #include "actors/roles/coordinator/coordinator_setup.hpp"
 #include "actors/roles/coordinator/nodes/progress_deadlines.hpp"
+#include "actors/roles/coordinator/nodes/stray_worker.hpp"
 #include "actors/roles/join_counter.hpp"
 
 namespace troupe::actors {
@@ -88,13 +89,6 @@ private:
   void holders_are_overdue(const reports& all);
   void evaluation_is_overdue();
 
-  /// A worker that did not progress.
-  struct stray {
-    bool is_out = false;     ///< it has no part since then
-    std::uint32_t times = 0; ///< how often it was lost so
-    std::uint32_t moved = 0; ///< in so many looks since the last time
-  };
-
   measured_pointer<coordinator_control> self_;
   const coordinator_setup& setup_;
   const job_places& places_;
@@ -105,7 +99,7 @@ private:
   bool said_ = false;                                ///< whom this round waits for
   bool asks_ = false;                                ///< somebody is overdue, and the others are asked what they do
   std::set<std::string> suspects_, suspects_before_; ///< found to blame when all were asked last, within this wait, and before
-  std::map<std::uint32_t, stray> strays_;            ///< by worker
+  std::map<std::uint32_t, stray_worker> strays_;     ///< by number
 };
 
 } // namespace troupe::actors
