@@ -134,17 +134,15 @@ std::optional<kernels::buffer> worker_state::join(const protocols::params& head,
     self_->quit(failure(*wrong)); // its next life is given all of them
   if (!setup_.decoder)
     parameters_in_.add(head.key, part.where, part.data);
-  if (!coming_ || coming_->key < head.key)
-    coming_ = {head.key, head.position};
-  if (coming_->key == head.key)
-    coming_->from.insert(part.from);
+  auto& newest = sent_keys_[part.from];
+  newest = std::max(newest, head.key);
   auto whole = parameters_in_.take(head.key);
   if (whole) {
     parameters_in_.drop_if([&head](std::uint64_t other) { return other < head.key; });
-    if (coming_->key == head.key)
-      givers_ = coming_->from;
     coming_.reset();
   } else {
+    if (!coming_ || coming_->key < head.key)
+      coming_ = {head.key, head.position};
     go_ahead();
   }
   return whole;
@@ -411,9 +409,9 @@ actor_report worker_state::report() const {
   };
   if (out.state == "waits for parameters" && peers_ && !peers_->holders.empty()) {
     const auto on = fmt::format("parameters to go on from step {}", step_.request.step);
-    for (const auto giver : coming_ ? givers_ : std::set<protocols::holder_id>{})
-      if (!coming_->from.contains(giver))
-        waits(fmt::format("shard {}", giver.value), on);
+    for (const auto& [shard, key] : sent_keys_)
+      if (coming_ && key < coming_->key)
+        waits(fmt::format("shard {}", shard.value), on);
     if (out.waits_for.empty())
       waits("shard 0", on);
   } else if (out.state == "waits for a plan") {

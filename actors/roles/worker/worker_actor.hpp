@@ -4,9 +4,9 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -80,9 +80,8 @@ struct step_state {
 
 /// Parameters of which a part is there.
 struct coming_parameters {
-  std::uint64_t key = 0, position = 0;   ///< as in `params`
-  std::size_t slots_told = 0;            ///< so many, the first, the compute actor knows to be there
-  std::set<protocols::holder_id> from{}; ///< who has sent a part
+  std::uint64_t key = 0, position = 0; ///< as in `params`
+  std::size_t slots_told = 0;          ///< so many, the first, the compute actor knows to be there
 };
 
 /// Parameters are double-buffered: the next ones are read from the lane, or made of sums among workers, while a step still uses
@@ -180,9 +179,9 @@ private:
   chunk_inbox chunks_in_;
   std::uint64_t refused_ = 0; ///< messages of peers
   protocols::worker_binding<worker_state> bound_;
-  kernels::buffer anchor_;                    ///< adopted last; none once they are pushed
-  std::optional<coming_parameters> coming_{}; ///< the newest
-  std::set<protocols::holder_id> givers_;     ///< whose parts the last were made of
+  kernels::buffer anchor_;                                  ///< adopted last; none once they are pushed
+  std::optional<coming_parameters> coming_{};               ///< the newest
+  std::map<protocols::holder_id, std::uint64_t> sent_keys_; ///< of parameters: the newest of which each shard has sent a part
   step_state step_;
   std::optional<protocols::computed> finished_; ///< waits for its emulated time, or for the end of a hold
   std::optional<tensor> gradient_;              ///< its gradient, if that is pushed as it is

@@ -137,7 +137,9 @@ void progress_watch::look_for_strays() {
 }
 
 void progress_watch::say_who_is_awaited() {
-  ask_everybody([this](const awaited& late, const reports& all) {
+  ask_everybody([this, step = by_.step()](const awaited& late, const reports& all) {
+    if (!trains_at(step))
+      return;
     const auto who = held_up_by(late, all);
     std::vector<std::string> names;
     for (const auto worker : who.workers)
@@ -223,7 +225,7 @@ awaited progress_watch::held_up_by(const awaited& late, const reports& all) cons
 void progress_watch::round_is_overdue() {
   ask_everybody([this, step = by_.step()](const awaited& late, const reports& all) {
     begin_verdict();
-    if (by_.now() == owner::course::trains && by_.step() == step)
+    if (trains_at(step))
       judge(held_up_by(late, all), all);
   });
 }

@@ -67,6 +67,8 @@ private:
   clock::duration since_last();
   void look();
   void look_for_strays();
+  /// Nothing has moved while the others were asked.
+  bool trains_at(std::uint64_t step) const { return by_.now() == owner::course::trains && by_.step() == step; }
   void say_who_is_awaited();
   void ask_everybody(std::function<void(const awaited&, const reports&)> take);
   void ask_what_they_do(const std::set<std::uint32_t>& nodes, std::function<void(const reports&)> take);
