@@ -264,6 +264,23 @@ class Newcomers(ReplicasTest):
                 self.assertIn("its backup on node node-1 is shard 1 from now on", said)
                 self.assert_replays(rounds, result, said, *sets)
 
+    def test_a_copy_or_a_shard_that_is_lost_alone_gets_another_copy(self):
+        # Their node lives. The copy comes after some seconds, in which the node could have come back.
+        for job, *losses in ((LONG, ("replica 3", 1), ("shard 0", 0)), (TREE, ("replica 8", 1), ("shard 1", 1))):
+            many = ["--set", "stop.steps=1500"]
+            undisturbed = self.run_job(*many, "--set", "inject.step_ms=0", job=job)
+            with self.subTest(losses):
+                run = self.begin(*many, job=job)
+                for lost, shard in losses:
+                    before = self.said().count(f"has a whole copy of shard {shard}")
+                    self.assertTrue(self.kills(run, lost), self.said())
+                    self.assertTrue(self.wait_until_said(run, rf"(?s)(has a whole copy of shard {shard}.*){{{before + 1}}}"), self.said())
+                    there = [each["id"] for each in self.actors() if each["role"] == "replica" and each["state"] != "has ended"]
+                    self.assertEqual(len(there), 2, self.said())
+                result, said = self.end_of(run)
+                self.assertEqual(result["weights_digest"], undisturbed["weights_digest"], said)
+                self.assertNotIn("is back", said)
+
 
 class Trees(ReplicasTest):
     def test_backups_below_a_tree_do_not_change_the_weights(self):

@@ -74,7 +74,7 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
           self, setup_, places_,
           [this](std::uint32_t node, std::string_view step, const caf::error& why) { could_not_start(node, step, why); },
           [this](std::uint32_t node, const std::string& text) { data_differ(node, text); }),
-      late_backups_(self, setup_, places_, machine_, clock_, effects_), activity_(self->doing),
+      late_backups_(self, setup_, places_, lost_, machine_, clock_, effects_), activity_(self->doing),
       timers_(clock_,
               [this](protocols::timer_id timer, protocols::nanoseconds delay) {
                 self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
@@ -247,7 +247,7 @@ void coordinator_state::carry_out(const protocols::coordinator_effects& effects)
                      checkpoints_.plan_changed();
                    },
                    [this](const protocols::send_worker_down& e) { tell(e.notice); },
-                   [this](const protocols::send_holder_down& e) { places_.lose(e.notice.holder), tell(e.notice); },
+                   [this](const protocols::send_holder_down& e) { gone(e.notice); },
                    [this](const protocols::send_takes_over& e) { promote(e.notice); },
                    [this](const protocols::send_new_backup& e) { self_->send(lead_node(), e.notice); },
                    [this](const protocols::hold& e) {
@@ -283,6 +283,15 @@ void coordinator_state::promote(const protocols::takes_over& who) {
     self_->send(setup_.nodes[node].actor, pause_order{}); // as all others were told
   checkpoints_.shard_lost(who.shard.value);
   evaluator_.move();
+  replace_copies_soon();
+}
+
+/// A copy, or an aggregator.
+void coordinator_state::gone(const protocols::holder_down& who) {
+  late_backups_.lost(who.holder);
+  places_.lose(who.holder);
+  tell(who);
+  replace_copies_soon();
 }
 
 void coordinator_state::resume_clock() {

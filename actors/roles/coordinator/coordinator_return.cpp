@@ -121,7 +121,15 @@ void coordinator_state::takes_part_again(std::uint32_t node) {
   for (const auto worker : places_.workers_on({node}))
     if (lost_workers_.contains(worker))
       take_back(worker, places_.nodes[node].incarnation, joins);
-  late_backups_.begin_on(node, others_than(node, setup_.nodes, lost_));
+  late_backups_.begin_on(node);
+}
+
+/// A copy is lost, and the node where it was may not come back, or may live and not have it any more.
+void coordinator_state::replace_copies_soon() {
+  self_->run_delayed(late_backups_.pause(), [this] {
+    if (!finishing_)
+      late_backups_.begin_anywhere();
+  });
 }
 
 /// It has no part in the round that is under way, but in the next plan.
@@ -209,7 +217,8 @@ void coordinator_state::take_over() {
       put_out(node, "its workers have no part in the plan");
   for (std::uint32_t node = 0; node < setup_.nodes.size(); ++node)
     if (places_.nodes[node].incarnation > 0 && !lost_.contains(node)) // the last coordinator may not have come to that
-      late_backups_.begin_on(node, others_than(node, setup_.nodes, lost_));
+      late_backups_.begin_on(node);
+  replace_copies_soon();
   for (const auto& each : std::exchange(parked_, {}))
     each();
 }

@@ -22,12 +22,29 @@ bool is_copy_of(std::uint32_t shard, const role_place& holder) {
 
 struct nothing_more {};
 
+constexpr std::uint32_t most_failures = 10; // more than an hour
+
 } // namespace
 
-void late_backups::begin_on(std::uint32_t node, const std::vector<node_actor>& others) {
+void late_backups::begin_on(std::uint32_t node) {
   for (std::uint32_t shard = 0; shard < setup_.what.cluster.shards; ++shard)
     if (lacks_a_copy(shard) && may_copy(shard, node))
-      begin(shard, node, others);
+      begin(shard, node);
+}
+
+void late_backups::begin_anywhere() {
+  for (std::uint32_t shard = 0; shard < setup_.what.cluster.shards; ++shard)
+    while (lacks_a_copy(shard)) {
+      const auto node = best_for(shard);
+      if (node == nowhere)
+        break;
+      begin(shard, node);
+    }
+}
+
+void late_backups::lost(protocols::holder_id backup) {
+  if (catches_up(backup))
+    failures_ = std::min(failures_ + 1, most_failures);
 }
 
 bool late_backups::lacks_a_copy(std::uint32_t shard) const {
@@ -40,18 +57,29 @@ bool late_backups::may_copy(std::uint32_t shard, std::uint32_t node) const {
   return (node == 0 || setup_.nodes[node].shard) && std::ranges::none_of(places_.holders, is_here);
 }
 
+/// The one with the fewest parts of the parameters, or `nowhere`.
+std::uint32_t late_backups::best_for(std::uint32_t shard) const {
+  const auto parts = [this](std::uint32_t node) { return std::ranges::count(places_.holders, node, &role_place::node); };
+  auto best = nowhere;
+  for (std::uint32_t node = 0; node < setup_.nodes.size(); ++node)
+    if (!lost_.contains(node) && may_copy(shard, node) && (best == nowhere || parts(node) < parts(best)))
+      best = node;
+  return best;
+}
+
 /// Its number is one that no holder had before.
-void late_backups::begin(std::uint32_t shard, std::uint32_t node, const std::vector<node_actor>& others) {
+void late_backups::begin(std::uint32_t shard, std::uint32_t node) {
   const auto first = protocols::first_backup(setup_.what.shape()).value;
   role_place fresh{.index = first + shard, .node = node, .backup_of = shard, .catches_up = true};
   while (fresh.index < places_.holders.size())
     fresh.index += setup_.what.cluster.shards;
   places_.add(fresh);
   const protocols::ledger::placed decision{setup_.decided.number, setup_.decided.life, {fresh.index}, {shard}, node};
-  effects_.decide(decision, [this, fresh, others] { tell(fresh, others); });
+  effects_.decide(decision, [this, fresh] { tell(fresh); });
 }
 
-void late_backups::tell(const role_place& fresh, const std::vector<node_actor>& others) {
+/// A node that is lost may be on its way back, with the places of a moment ago.
+void late_backups::tell(const role_place& fresh) {
   if (!is_there(fresh))
     return; // it was lost meanwhile
   const join_counter<nothing_more> known([this, fresh](nothing_more) {
@@ -62,7 +90,14 @@ void late_backups::tell(const role_place& fresh, const std::vector<node_actor>& 
     if (!clock_.running()) // as all others were told
       self_->send(setup_.nodes[fresh.node].actor, pause_order{});
   });
-  for (const auto& other : others) {
+  for (std::uint32_t node = 0; node < setup_.nodes.size(); ++node) {
+    const auto& other = setup_.nodes[node].actor;
+    if (node == fresh.node || !other)
+      continue;
+    if (lost_.contains(node)) {
+      self_->send(other, backup_place{fresh});
+      continue;
+    }
     known.one_more();
     self_->request(other, job_start::deadline, backup_place{fresh})
         .then([known] { known.one_less(); }, [known](const caf::error&) { known.one_less(); });
@@ -89,6 +124,7 @@ void late_backups::on(const protocols::caught_up& msg) {
       return;
     auto& place = places_.holders[msg.holder.value];
     place.catches_up = false;
+    failures_ = 0;
     say("has a whole copy of", place);
     effects_.add(machine_->on(msg));
   });
