@@ -49,8 +49,6 @@ std::string respawn(const ended_child& child, const config::loaded_job& loaded, 
     return {};
   if (!view.children.variable.empty() && !child.killed)
     return "is not started anew: a script that ends by itself would do so again";
-  if (loaded.job.protocol.fan_in != 0)
-    return "is not started anew: a job with a tree of aggregators (protocol.fan_in) takes no node back";
   if (job_ends_without(node, loaded.job, cluster))
     return {};
   if (!limit.take(start_limit::clock::now()))

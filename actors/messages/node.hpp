@@ -97,10 +97,10 @@ struct job_places {
     shard.device = backup.device;
     backup.backup_of.reset();
   }
-  /// If it is a backup's place.
+  /// If it is a backup's place, or an aggregator's.
   void lose(protocols::holder_id who) {
-    if (who.value < holders.size() && holders[who.value].backup_of)
-      holders[who.value] = {.index = who.value, .node = nowhere};
+    if (who.value < holders.size() && (holders[who.value].backup_of || holders[who.value].aggregates))
+      holders[who.value] = {.index = who.value, .node = nowhere, .aggregates = holders[who.value].aggregates};
   }
   /// A holder that comes later. Its number is beyond all others; those between belong to nobody.
   void add(const role_place& later) {

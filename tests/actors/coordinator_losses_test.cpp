@@ -342,6 +342,20 @@ TEST_F(Coordinator, ALostAggregatorTakesNoWorkerAlong) {
   EXPECT_EQ(seen->ends, 0);
 }
 
+TEST_F(Coordinator, ANodeComesBackWithItsWorkersAndWithoutItsAggregator) {
+  job.protocol.fan_in = 2;
+  begin();
+  ASSERT_EQ(scripts[0]->places->holders[1].node, 1U);
+  kill(nodes[1]);
+  EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
+  const auto again = comes_back(1);
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(scripts[0]->all<protocols::plan>().back().gone, ElementsAre(protocols::holder_id{1}));
+  ASSERT_TRUE(again->places);
+  EXPECT_EQ(again->places->holders[1].node, nowhere) << "or it would begin there, and nobody would push to it";
+  EXPECT_TRUE(again->places->holders[1].aggregates);
+}
+
 TEST_F(Coordinator, ALossBeforeTheStartFailsTheRun) {
   scripts[2]->silent = true;
   begin();

@@ -224,7 +224,6 @@ TEST_F(LateCopies, AreKnownToANodeThatIsOnItsWayBack) {
   EXPECT_EQ(scripts[0]->all<protocols::new_backup>().size(), 1U) << "nobody waits for it";
 }
 
-
 TEST_F(LateCopies, AreDecidedBeforeAnybodyHearsOfThem) {
   begin();
   decide_all();
@@ -373,6 +372,24 @@ TEST_F(TakenOver, WorkersOfANodeThatHasNotComeBackAreLost) {
   decide_all();
   ASSERT_TRUE(again->job) << "it joins as any node that was lost";
   EXPECT_EQ(again->job->incarnation, 1U);
+}
+
+TEST_F(TakenOver, AnAggregatorThatIsGoneDoesNotComeBackWithItsNode) {
+  job.protocol.fan_in = decided.taken_over->plan.protocol.fan_in = 2;
+  decided.taken_over->plan.gone = {{1}};
+  const auto places = place_roles(job, std::vector<member_node>(3));
+  ASSERT_TRUE(places.holders[1].aggregates);
+  const auto node = places.holders[1].node;
+  for (const auto& script : scripts) // they do not know where roles are that are gone
+    script->part->places.holders = places.holders;
+  take_over();
+  kill(nodes[node]);
+  decide_all();
+  const auto again = comes_back(node);
+  decide_all();
+  ASSERT_TRUE(again->places);
+  EXPECT_EQ(again->places->holders[1].node, nowhere);
+  EXPECT_EQ(seen->ends, 0);
 }
 
 TEST_F(TakenOver, ARoleThatDiedWhileNobodyLedIsLostNow) {

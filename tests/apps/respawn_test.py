@@ -65,8 +65,11 @@ class RespawnTest(ClusterTest):
 
 class Respawn(RespawnTest):
     def test_a_killed_child_is_started_anew_and_its_workers_come_back(self):
+        self.assert_comes_back()
+
+    def assert_comes_back(self, *sets):
         log = self.path("log.jsonl")
-        run = self.begin("--log", log)
+        run = self.begin("--log", log, *sets)
         self.kill(run, "node-1")
         self.wait_for_line(run, "node-1 is started anew")
         self.wait_for_line(run, "node node-1 is back")
@@ -101,13 +104,11 @@ class Respawn(RespawnTest):
         self.assertLess(result["samples"], 200 * 64)
         self.assertNotIn("anew", err)
 
-    def test_a_tree_takes_no_child_back_and_none_is_started(self):
-        run = self.begin("--set", "protocol.fan_in=2", "--set", "stop.steps=200")
-        self.kill(run, "node-1")
-        self.wait_for_line(run, r"node-1 is not started anew: a job with a tree of aggregators \(protocol.fan_in\) takes no node back")
-        self.assertEqual(self.children(run), [self.child(run, "node-2")])
-        result, err = self.end_of(run)
-        self.assertEqual((result["restarts"], result["steps"]), (0, 200), err)
+    def test_below_a_tree_too(self):
+        for fan_in in ("2", '"node"'):
+            with self.subTest(fan_in=fan_in):
+                self.pids = set()
+                self.assert_comes_back("--set", f"protocol.fan_in={fan_in}")
 
     def test_a_child_with_which_the_job_ends_is_not_started_anew(self):
         for arguments, why in (("--set", "cluster.placement=colocated"), "shard 1"), ((), "no workers are left"):

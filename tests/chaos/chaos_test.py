@@ -80,8 +80,7 @@ class Run(Harness):
             with contextlib.suppress(FileNotFoundError):
                 self.reset_a_lane(ClusterTest.children(self.process))
         else:
-            tree = "tree" in self.schedule.form
-            self.wait_until(f"a process {fault.node}", lambda: self.child(fault.node) or self.over() or tree)
+            self.wait_until(f"a process {fault.node}", lambda: self.child(fault.node) or self.over())
             pid = self.child(fault.node)
             self.harm([pid] if pid else [], fault)
 

@@ -43,7 +43,7 @@ class Schedule:
         """So many that the job is likely to suffer all of them, and to be left alone for a while."""
         s = 2 + sum(fault.after_s + fault.for_s / 2 for fault in self.faults)
         waited_for = sum(fault.kind in ("kill", "stop", "hold") for fault in self.faults)
-        s += {"replicas": 1, "threads": 1, "copied tree": 0.5, "council": 3}.get(self.form, 0) * waited_for
+        s += {"replicas": 1, "threads": 1, "copied tree": 1, "council": 3}.get(self.form, 0) * waited_for
         steps = int(s * 1000 / STEP_MS) * (1 if self.end == "done" else 20)  # else its last fault ends it, however late that comes
         return 4 * steps if "protocol.name=gossip" in self.sets else steps  # each worker's count
 
@@ -68,10 +68,12 @@ def drawn(seed):
     shards = draw.choice([1, 2])
     sets.append(f"cluster.shards={shards}")
     if form == "tree":
-        return tree(draw, Schedule(seed, form, [*sets, "protocol.fan_in=2"], [], replays=False), harmed)
+        faults = some(draw, draw.randrange(5, 10), ["kill", "kill", "stop", "stop", "brief stop"], harmed, most_kills=4)
+        return Schedule(seed, form, [*sets, "protocol.fan_in=2"], faults, replays=False)
     if form == "copied tree":
         sets += ["protocol.fan_in=2", "cluster.replicas=2", "cluster.placement=colocated"]
-        return tree(draw, Schedule(seed, form, sets, [], replays=False), harmed[:1])
+        faults = some(draw, draw.randrange(5, 9), ["kill", "kill", "stop"], CHILDREN, most_kills=4)
+        return Schedule(seed, form, sets, faults, replays=False)
     if form == "replicas":
         sets += ["cluster.replicas=2", "cluster.placement=colocated"]
         codec = draw.choice(["none", "none", "changed", "int8", "onebit"])
@@ -132,14 +134,6 @@ def threads(draw, schedule, shards):
         if fault.kind == "hold":
             fault.node, fault.for_s = draw.choice(roles), draw.uniform(0.5, 6)
         schedule.faults.append(fault)
-    return schedule
-
-
-def tree(draw, schedule, harmed):
-    """Whoever is lost to a tree of aggregators does not come back."""
-    deaths = [Fault(draw.uniform(0, 1), "kill", node) for node in harmed]
-    schedule.faults = some(draw, draw.randrange(3, 7), ["brief stop"], CHILDREN) + deaths
-    draw.shuffle(schedule.faults)
     return schedule
 
 

@@ -104,8 +104,8 @@ class Harness:
         wanted = 2 * next(int(each.split("=")[1]) for each in self.schedule.sets if each.startswith("cluster.shards"))
         for again in (True, False):
             roles = self.roles()
-            copies = [each for each in roles or [] if each["role"] in ("shard", "replica")]
-            if len(copies) != wanted or any(each["state"] in ("catches up", "ended", "stuck") for each in copies):
+            copies = [each for each in roles or [] if each["role"] in ("shard", "replica") and each["state"] != "has ended"]
+            if len(copies) != wanted or any(each["state"] in ("catches up", "stuck") for each in copies):
                 return False
             if again:
                 self.pause(0.5)

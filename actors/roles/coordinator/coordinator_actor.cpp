@@ -243,6 +243,7 @@ void coordinator_state::carry_out(const protocols::coordinator_effects& effects)
                      if (orders_.says_all())
                        setup_.observer->on_event(text_of(e.plan));
                      record_.planned(e.plan);
+                     std::ranges::for_each(e.plan.gone, [this](auto aggregator) { places_.lose(aggregator); });
                      tell(e.plan);
                      checkpoints_.plan_changed();
                    },

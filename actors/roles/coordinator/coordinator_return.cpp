@@ -70,14 +70,15 @@ void coordinator_state::holder_does_not_progress(std::uint32_t holder, const std
     fail(reason + ", and no copy of it can take its place; cluster.progress_s sets the deadline");
 }
 
-/// It may be alive all the same, so it is asked back. A job with a tree of aggregators takes no worker back.
+/// It may be alive all the same, so it is asked back.
 void coordinator_state::put_out(std::uint32_t node, const std::string& reason) {
   on_node_lost(node, reason);
-  if (!finishing_ && setup_.what.protocol.fan_in == 0)
+  if (!finishing_)
     ask_back(node);
 }
 
 /// A node that was lost, or is about to be missed, prepares and starts as the others did; then its workers join the running job.
+/// An aggregator that it had does not come back: those below it have other parents.
 void coordinator_state::on_node_back(std::uint32_t node, const node_actor& actor) {
   if (finishing_ || node >= setup_.nodes.size())
     return;
@@ -87,12 +88,8 @@ void coordinator_state::on_node_back(std::uint32_t node, const node_actor& actor
     early_[node] = actor; // training will begin
   if (finishing_ || !machine_)
     return;
-  auto& at = setup_.nodes[node];
-  if (setup_.what.protocol.fan_in != 0)
-    return setup_.observer->on_event(
-        fmt::format("node {} is back; a job with a tree of aggregators goes on without it", at.name));
   self_->monitor(actor);
-  at.actor = actor;
+  setup_.nodes[node].actor = actor;
   ask_back(node);
 }
 

@@ -80,8 +80,9 @@ void job_takeover::find_places() {
   find_copies();
   for (const auto& change : protocols::promotions(setup_.what.shape(), decided()))
     move(places_, change);
-  for (const auto gone : decided().gone)
-    places_.lose(gone);
+  for (const auto& gone : {decided().gone, decided().plan.gone})
+    for (const auto holder : gone)
+      places_.lose(holder);
   for (const auto& [number, part] : parts_) {
     if (part.standing.evaluates) {
       places_.evaluator = number;

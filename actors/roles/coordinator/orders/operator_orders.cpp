@@ -82,8 +82,6 @@ void operator_orders::restart_as_it_moves(std::uint32_t worker) {
 
 /// As a node that comes back does with all of its workers.
 void operator_orders::restart(std::uint32_t worker, const std::string& why, outcome tell) {
-  if (setup_.what.protocol.fan_in != 0)
-    return tell(failure("a job with a tree of aggregators takes no worker back"));
   const auto node = places_.workers[worker].node;
   if (by_.lost_nodes().contains(node))
     return tell(failure(
