@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A coordinator whose decisions outlive it, and one that goes on with a job where another was lost.
 #include <algorithm>
-#include <deque>
 #include <utility>
-
-#include <caf/event_based_actor.hpp>
-#include <caf/send.hpp>
 
 #include "actors/cluster/decisions/returning_job.hpp"
 #include "actors/node/place_roles.hpp"
-#include "tests/actors/scripted_nodes.hpp"
+#include "tests/actors/decided_job.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -18,53 +14,6 @@ namespace ledger = protocols::ledger;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
-
-/// Decides nothing before it is told to, by the answer that it shall give.
-class slow_ledger {
-public:
-  explicit slow_ledger(caf::actor_system& system)
-      : actor(caf::actor_cast<ledger_actor>(system.spawn([this](caf::event_based_actor* self) {
-          return caf::behavior{[this, self](const decide_entry& msg) -> caf::result<decided_entry> {
-                                 asked.push_back(msg.what);
-                                 return waiting_.emplace_back(self->make_response_promise<decided_entry>());
-                               },
-                               [this](const decided_entry& how) {
-                                 for (auto& each : std::exchange(waiting_, {}))
-                                   each.deliver(how);
-                               }};
-        }))) {}
-  void decide(const decided_entry& how) const { caf::anon_send(caf::actor_cast<caf::actor>(actor), how); }
-  std::vector<ledger::entry> asked;
-  ledger_actor actor;
-
-private:
-  std::deque<caf::typed_response_promise<decided_entry>> waiting_;
-};
-
-class Decided : public Coordinator {
-protected:
-  slow_ledger slow{system};
-
-  Decided() { decided = {.ledger = slow.actor, .alone = false, .number = 5, .life = 2, .term = 9, .orphan_s = 30}; }
-  void TearDown() override {
-    slow.decide({{}, "the test ends"});
-    caf::anon_send_exit(slow.actor, caf::exit_reason::kill);
-    Coordinator::TearDown();
-  }
-  void decide(const decided_entry& how = {}) {
-    slow.decide(how);
-    run();
-  }
-  void decide_all() {
-    while (!slow.asked.empty()) {
-      decisions.insert(decisions.end(), slow.asked.begin(), slow.asked.end());
-      slow.asked.clear();
-      decide();
-    }
-  }
-  std::vector<ledger::entry> decisions; ///< by decide_all
-};
 
 TEST_F(Decided, APlanIsToldOnceItIsDecided) {
   begin();
@@ -104,165 +53,6 @@ TEST_F(Decided, AProcessIsAskedBackOnceItsIncarnationIsDecided) {
   decide();
   ASSERT_TRUE(again->job);
   EXPECT_EQ(again->job->incarnation, 1U);
-}
-
-/// Of one shard, two copies: the other is on node 1.
-class LateCopies : public Decided {
-protected:
-  LateCopies() { job.cluster.replicas = 2; }
-  static std::vector<std::uint32_t> placed_on(const script& node) {
-    std::vector<std::uint32_t> out;
-    for (const auto& each : node.all<backup_place>())
-      out.push_back(each.holder.index);
-    return out;
-  }
-  void lose_copy(std::uint32_t node, std::uint32_t number) {
-    say(role_lost{node, role_lost::kind::holder, number, "it died"});
-    decide_all();
-  }
-  void wait_s(int seconds) {
-    for (int i = 0; i < seconds; ++i) {
-      schedule.advance_time(std::chrono::seconds{1});
-      run();
-    }
-    decide_all();
-  }
-  /// The node of each that began.
-  std::vector<std::uint32_t> began_on() const {
-    std::vector<std::uint32_t> out;
-    for (const auto& each : decisions)
-      if (const auto* placed = std::get_if<ledger::placed>(&each))
-        out.push_back(placed->node);
-    return out;
-  }
-};
-
-TEST_F(LateCopies, ReplaceOneThatIsLostAlone) {
-  begin();
-  decide_all();
-  lose_copy(1, 1);
-  wait_s(4);
-  EXPECT_THAT(began_on(), IsEmpty());
-  wait_s(1);
-  EXPECT_THAT(decisions, Contains(ledger::entry{ledger::placed{5, 2, {2}, {0}, 1}}));
-  EXPECT_THAT(placed_on(*scripts[1]), ElementsAre(2));
-  EXPECT_EQ(scripts[0]->all<protocols::new_backup>().size(), 1U);
-  wait_s(60);
-  EXPECT_EQ(began_on().size(), 1U) << "it is there";
-}
-
-TEST_F(LateCopies, ReplaceAShardWhoseOwnTookItsPlace) {
-  begin();
-  decide_all();
-  say(role_lost{0, role_lost::kind::holder, 0, "it died"});
-  decide_all();
-  wait_s(5);
-  EXPECT_THAT(began_on(), ElementsAre(0)) << "its copy, on node 1, is the shard now";
-}
-
-TEST_F(LateCopies, BeginElsewhereIfTheirNodeStaysAway) {
-  begin();
-  decide_all();
-  kill(nodes[1]);
-  decide_all();
-  wait_s(5);
-  EXPECT_THAT(began_on(), ElementsAre(2));
-  comes_back(1);
-  decide_all();
-  EXPECT_THAT(began_on(), ElementsAre(2)) << "there are two";
-}
-
-TEST_F(LateCopies, BeginWhereTheFewestPartsAre) {
-  job.cluster.shards = 3;
-  job.cluster.where = placement::colocated;
-  begin();
-  decide_all();
-  const auto copies_of = [this](std::uint32_t shard) {
-    for (const auto& each : scripts[0]->places->holders)
-      if (each.backup_of == shard)
-        return each;
-    return role_place{};
-  };
-  for (const std::uint32_t shard : {0, 1})
-    lose_copy(copies_of(shard).node, copies_of(shard).index);
-  wait_s(5);
-  std::vector<std::size_t> parts(3);
-  for (const auto& each : scripts[0]->places->holders)
-    if (each.backup_of != 0U && each.backup_of != 1U)
-      ++parts[each.node];
-  for (const auto node : began_on())
-    ++parts[node];
-  EXPECT_THAT(parts, ElementsAre(2, 2, 2));
-}
-
-TEST_F(LateCopies, BeginLaterEachTimeThatOneIsLostBeforeItIsWhole) {
-  begin();
-  decide_all();
-  lose_copy(1, 1);
-  wait_s(5);
-  lose_copy(1, 2);
-  wait_s(9);
-  EXPECT_EQ(began_on().size(), 1U);
-  wait_s(1);
-  ASSERT_EQ(began_on().size(), 2U);
-  say(protocols::caught_up{{3}});
-  decide_all();
-  lose_copy(1, 3);
-  wait_s(5);
-  EXPECT_EQ(began_on().size(), 3U) << "that one was whole";
-}
-
-TEST_F(LateCopies, AreKnownToANodeThatIsOnItsWayBack) {
-  begin();
-  decide_all();
-  kill(nodes[1]);
-  decide_all();
-  const auto again = comes_back(1, true);
-  wait_s(5);
-  EXPECT_THAT(began_on(), ElementsAre(2));
-  EXPECT_THAT(placed_on(*again), ElementsAre(2)) << "it may have been told where all roles are a moment ago";
-  EXPECT_EQ(scripts[0]->all<protocols::new_backup>().size(), 1U) << "nobody waits for it";
-}
-
-TEST_F(LateCopies, AreDecidedBeforeAnybodyHearsOfThem) {
-  begin();
-  decide_all();
-  kill(nodes[1]);
-  decide_all();
-  const auto again = comes_back(1);
-  decide_all();
-  slow.asked.clear();
-  const auto decided_on = [this](const auto& what) {
-    return std::ranges::any_of(decisions, [&](const auto& each) { return each == ledger::entry{what}; });
-  };
-  ASSERT_TRUE(decided_on(ledger::placed{5, 2, {2}, {0}, 1})) << "1 was the number of the first backup";
-  EXPECT_THAT(placed_on(*again), ElementsAre(2));
-  EXPECT_THAT(placed_on(*scripts[0]), ElementsAre(2));
-  EXPECT_EQ(scripts[0]->all<protocols::new_backup>().size(), 1U);
-  say(protocols::caught_up{{2}});
-  EXPECT_THAT(seen->events, Not(Contains(HasSubstr("has a whole copy of shard 0")))) << "it is not decided yet";
-  EXPECT_EQ(std::get<ledger::copied>(slow.asked.back()), (ledger::copied{5, 2, {2}}));
-  say(protocols::caught_up{{2}});
-  decide_all();
-  EXPECT_THAT(seen->events, testing::Contains(HasSubstr("has a whole copy of shard 0")).Times(1));
-  EXPECT_EQ(slow.asked.size(), 0U);
-}
-
-TEST_F(LateCopies, TheLeadHearsOfNoneWhoseNodeIsLostBeforeItIsDecided) {
-  begin();
-  decide_all();
-  kill(nodes[1]);
-  decide_all();
-  comes_back(1);
-  while (!slow.asked.empty() && !std::holds_alternative<ledger::placed>(slow.asked.back())) {
-    slow.asked.clear();
-    decide();
-  }
-  ASSERT_FALSE(slow.asked.empty());
-  kill(nodes.back());
-  decide_all();
-  EXPECT_TRUE(scripts[0]->all<protocols::new_backup>().empty());
-  EXPECT_THAT(decisions, Contains(ledger::entry{ledger::holder_lost{5, 2, {2}}}));
 }
 
 TEST_F(Decided, ALeaderThatCannotDecideAnyMoreEndsWithoutAWord) {

@@ -94,7 +94,12 @@ private:
           return caf::unit;
         },
         [this](const node_place& msg) { script_->heard.emplace_back(msg); },
-        [this](const backup_place& msg) { script_->heard.emplace_back(msg); },
+        [this](const backup_place& msg) -> caf::result<void> {
+          script_->heard.emplace_back(msg);
+          if (!script_->places && !script_->part)
+            return caf::make_error(caf::sec::runtime_error, "no job runs here");
+          return caf::unit;
+        },
         [this](const evaluator_place& msg) { script_->heard.emplace_back(msg); },
         [this](const evaluated_query& query) -> caf::result<parameters_piece> {
           if (script_->parameters.empty())

@@ -145,4 +145,5 @@ def council(draw, seed, sets):
         kind = draw.choice(["kill", "kill", "kill", "stop", "stop"] + ["reset"] * resets_connections())
         node = draw.choice(["leader", *COORDINATORS, *WORKERS, *WORKERS, *(f"leader and {worker}" for worker in WORKERS)])
         faults.append(Fault(draw.uniform(0, 0.8), kind, node if kind != "reset" else "", draw.uniform(0.05, 2.5) if kind == "stop" else 0))
+    sets += ["protocol.fan_in=2"] * ("protocol.name=sync" in sets and draw.random() < 0.5)
     return Schedule(seed, "council", sets, faults, replays=False)
