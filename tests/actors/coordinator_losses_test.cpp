@@ -191,7 +191,7 @@ TEST_F(Coordinator, ANodeThatCannotPrepareAgainIsLeftAlone) {
   EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
 }
 
-TEST_F(Coordinator, AnEvaluatorThatDiesIsReplacedOnceAndThenEndsTheJob) {
+TEST_F(Coordinator, AnEvaluatorThatDiesIsReplacedAndEndsTheJobIfItsSuccessorDoesNothingElse) {
   job.evaluate.every_samples = 40;
   begin();
   close_round(1, 40);
@@ -206,6 +206,9 @@ TEST_F(Coordinator, AnEvaluatorThatDiesIsReplacedOnceAndThenEndsTheJob) {
   evaluate(1);
   EXPECT_EQ(seen->evaluations.size(), 1U) << "what the first one had sent comes once";
   EXPECT_THAT(told<protocols::resume_order>(), ElementsAre(1, 1, 1)) << "the job goes on";
+  say(role_lost{0, role_lost::kind::evaluator, 0, "no memory"});
+  EXPECT_EQ(seen->ends, 0) << "that one has evaluated";
+  EXPECT_EQ(scripts[0]->orders.size(), 2U);
   say(role_lost{0, role_lost::kind::evaluator, 0, "no memory"});
   EXPECT_TRUE(seen->result.failed);
   EXPECT_EQ(seen->result.reason, "evaluator 0 (node-0) is lost again: no memory");

@@ -348,7 +348,7 @@ TEST_F(Progress, HoldersThatDoNotProgressEndTheJobByName) {
             "sets the deadline");
 }
 
-TEST_F(Progress, AnEvaluatorIsReplacedOnceAndThenEndsTheJob) {
+TEST_F(Progress, AnEvaluatorIsReplacedAndEndsTheJobIfItsSuccessorGetsNowhereEither) {
   job.evaluate.every_samples = 40;
   begin();
   close_round(1, 40);
@@ -365,6 +365,9 @@ TEST_F(Progress, AnEvaluatorIsReplacedOnceAndThenEndsTheJob) {
   EXPECT_THAT(told<protocols::resume_order>(), ElementsAre(1, 1, 1)) << "the job goes on";
   close_round(2, 80);
   hold(2, 80);
+  look();
+  EXPECT_EQ(scripts[0]->orders.size(), 2U);
+  EXPECT_EQ(seen->ends, 0) << "the first was another version's";
   look();
   EXPECT_TRUE(seen->result.failed);
   EXPECT_THAT(seen->result.reason, HasSubstr("evaluator 0 (node-0) is lost again: the evaluation of step 2 has taken 0 s"));

@@ -371,6 +371,7 @@ void coordinator_state::on_evaluation(const evaluation& msg) {
   auto effects = machine_->on(protocols::evaluated{msg.ver, msg.train_loss, msg.test_loss, msg.test_accuracy, clock_.now(),
                                                    msg.made, msg.validation_loss});
   progress_.evaluated();
+  evaluator_.evaluated();
   std::optional<protocols::step_count> heard; // steps of which the lead has not heard are in it
   if (decentralized_)
     heard = {machine_->held_version().value, machine_->held_samples()};

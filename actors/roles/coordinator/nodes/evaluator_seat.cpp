@@ -46,7 +46,7 @@ struct parameters_request {
 } // namespace
 
 void evaluator_seat::lost(const std::string& reason) {
-  if (std::exchange(replaced_, true))
+  if (std::exchange(is_untried_, true))
     return by_.fail(fmt::format("{} is lost again: {}", name(), reason));
   const auto text = fmt::format("{} is lost: {}", name(), reason);
   self_->doing.failed(text);

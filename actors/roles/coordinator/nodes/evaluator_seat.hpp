@@ -14,8 +14,8 @@
 
 namespace troupe::actors {
 
-/// An evaluator that fails by itself, or gets nowhere, is replaced on its node, once: the next one would fail, too. If its node
-/// is lost, it goes to the lead's, however often.
+/// An evaluator that fails by itself, or gets nowhere, is replaced on its node. If the new one has evaluated nothing when it is
+/// lost, too, the next would do no better, and the job ends. If its node is lost, it goes to the lead's, however often.
 ///
 /// Part of the coordinator, and used on its thread alone.
 class evaluator_seat {
@@ -37,6 +37,7 @@ public:
   std::string name() const { return "evaluator 0 (" + setup_.nodes[places_.evaluator].name + ")"; }
   /// It died, or gets nowhere.
   void lost(const std::string& reason);
+  void evaluated() { is_untried_ = false; }
   /// Nothing happens unless its node is lost and the lead's is not.
   void move();
   /// The parameters of a version that it has, in this process: `floats` of them. Every piece has a deadline.
@@ -51,7 +52,7 @@ private:
   job_places& places_;
   const std::set<std::uint32_t>& lost_; ///< nodes
   owner& by_;
-  bool replaced_ = false;
+  bool is_untried_ = false; ///< one that took another's place
 };
 
 } // namespace troupe::actors
