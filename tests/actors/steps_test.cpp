@@ -73,6 +73,28 @@ TEST_F(Steps, OnlyGradientsAreCompensated) {
             (values{4, 2, 2}));
 }
 
+TEST_F(Steps, ACopyOfAShardTakesTheStepThatTheShardTakes) {
+  using kind = protocols::step_rule::kind;
+  const std::vector<optimizer_spec> specs{{.lr = 0.5, .momentum = 0.5}, {.name = "adamw", .lr = 0.5}};
+  for (const auto& spec : specs)
+    for (const protocols::step_rule& how : {protocols::step_rule{.method = kind::optimizer},
+                                            {.method = kind::outer, .lr = 0.5, .momentum = 0.5, .nesterov = true},
+                                            {.method = kind::linear, .parameter_weight = 0.5}}) {
+      SCOPED_TRACE(spec.name + " " + std::to_string(static_cast<int>(how.method)));
+      shard_step first{spec, *queue, count, 1, three()}, copy{spec, *queue, count, 1, three()};
+      for (const float gradient : {0.25F, 0.75F})
+        step(first, how, 2, gradient);
+      copy.take(first.memory());
+      const auto from = first.buffers(), to = copy.buffers();
+      ASSERT_EQ(from.size(), to.size());
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        EXPECT_EQ(from[i].first, to[i].first);
+        std::ranges::copy(from[i].second.span<const float>(), to[i].second.span<float>().begin());
+      }
+      EXPECT_EQ(step(first, how, 2, 0.5F), step(copy, how, 2, 0.5F));
+    }
+}
+
 /// Of a gradient of `part` equal elements, where only these are trained.
 protocols::squared_norm squares_of_all(float element, double clip_norm) {
   const values gradient(count, element);

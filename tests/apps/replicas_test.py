@@ -266,10 +266,12 @@ class Newcomers(ReplicasTest):
 
     def test_a_copy_or_a_shard_that_is_lost_alone_gets_another_copy(self):
         # Their node lives. The copy comes after some seconds, in which the node could have come back.
-        for job, *losses in ((LONG, ("replica 3", 1), ("shard 0", 0)), (TREE, ("replica 8", 1), ("shard 1", 1))):
-            many = ["--set", "stop.steps=1500"]
+        local = ["--set", "protocol.name=local", "--set", "protocol.steps=1", "--set", "protocol.outer=nesterov"]
+        for job, sets, *losses in ((LONG, [], ("replica 3", 1), ("shard 0", 0)), (TREE, [], ("replica 8", 1)),
+                                   (LONG, local, ("shard 1", 1), ("shard 1", 1))):
+            many = ["--set", f"stop.steps={750 * len(losses)}", *sets]
             undisturbed = self.run_job(*many, "--set", "inject.step_ms=0", job=job)
-            with self.subTest(losses):
+            with self.subTest(sets=sets, losses=losses):
                 run = self.begin(*many, job=job)
                 for lost, shard in losses:
                     before = self.said().count(f"has a whole copy of shard {shard}")

@@ -52,12 +52,12 @@ void shard_step::begin(const protocols::close& round) {
   }
 }
 
+/// Each step says its rate.
 void shard_step::begin_outer(const protocols::step_rule& how) {
   outer_momentum_ = how.momentum;
   outer_nesterov_ = how.nesterov;
-  outer_ =
-      std::make_unique<optimizer>(optimizer_spec{.name = "sgd", .lr = how.lr, .momentum = how.momentum, .nesterov = how.nesterov},
-                                  queue_, count_, unscaled(ranges_));
+  outer_ = std::make_unique<optimizer>(optimizer_spec{.name = "sgd", .momentum = how.momentum, .nesterov = how.nesterov}, queue_,
+                                       count_, unscaled(ranges_));
   restore(from_, queue_, outer_buffers());
 }
 
@@ -77,7 +77,7 @@ void shard_step::take(const std::vector<double>& memory) {
   if (memory[1] >= 0)
     last_ = static_cast<protocols::step_rule::kind>(memory[1]);
   if (memory.size() >= 4 && !outer_)
-    begin_outer({.lr = 0, .momentum = memory[2], .nesterov = memory[3] != 0});
+    begin_outer({.momentum = memory[2], .nesterov = memory[3] != 0});
 }
 
 named_buffers shard_step::outer_buffers() const {
