@@ -78,7 +78,11 @@ def drawn(seed):
         sets += ["cluster.replicas=2", "cluster.placement=colocated"]
         codec = draw.choice(["none", "none", "changed", "int8", "onebit"])
         faults = some(draw, draw.randrange(5, 9), ["kill", "kill", "stop"], CHILDREN, most_kills=4)
-        return Schedule(seed, form, [*sets, f"codec.params={codec}"], faults, replays=codec in ("none", "changed"))
+        local = draw.random() < 0.4  # its shards step on differences
+        if local:
+            sets[0] = "protocol.name=local"
+            sets += ["protocol.steps=1", f"protocol.outer={draw.choice(['average', 'nesterov'])}"]
+        return Schedule(seed, form, [*sets, f"codec.params={codec}"], faults, replays=not local and codec in ("none", "changed"))
     if form == "threads":
         sets += ["cluster.replicas=2", "cluster.placement=colocated", "cluster.progress_s=1.5"]
         return threads(draw, Schedule(seed, form, sets, []), shards)
