@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The names of a checkpoint's files, and of what more than one source names in them.
+// The names of a checkpoint's files, and what more than one source says of them.
 #pragma once
 
 #include <optional>
@@ -30,6 +30,9 @@ inline constexpr const char* open_ignored_name = "open.ignored.float64";
 inline constexpr const char* open_not_finite_name = "open.not_finite";
 /// In a shard's; where only workers have parameters, their mean.
 inline constexpr const char* parameters_name = "parameters";
+
+/// Why a checkpoint lacks the file of a role.
+inline constexpr const char* lost_unwritten = "it was lost before it was written";
 
 /// 40 of "step-40" where `before` is "step-"; none where the name has another form: "step-040".
 template <class Number>

@@ -20,6 +20,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 /// What a shard applied, from 10 * `number` on.
 trace_chunk chunk_of(int number, bool last, std::uint64_t dropped = 0) {
@@ -215,6 +216,29 @@ TEST_F(Checkpoints, WhereAllWorkersHaveTheSameAllAreToldOfAVersionThatNobodyHas)
   say(save_order{});
   EXPECT_EQ(ordered().back(), 13U);
   EXPECT_THAT(told<protocols::checkpoint_order>(), ElementsAre(3, 3, 3));
+}
+
+TEST_F(Checkpoints, OneThatALostShardLeftUnwrittenIsGivenUpWhenItsCopySaysSo) {
+  job.cluster.replicas = 2;
+  begin();
+  close_round(10, 400);
+  say(role_lost{0, role_lost::kind::holder, 1, "it died"});
+  const auto copy_says = [this](std::uint64_t ver) {
+    say(file_saved{.index = 1, .ver = {ver}, .error = "it was lost before it was written"});
+  };
+  saved(0, 10); // the coordinator hears of this version after the loss
+  copy_says(10);
+  await_events(3);
+  EXPECT_THAT(seen->events.back(), HasSubstr("no checkpoint of step 10: shard 1: it was lost before it was written"));
+  EXPECT_EQ(ordered().back(), 20U) << "and not for ever none";
+  copy_says(10);
+  close_round(20, 800);
+  saved(0, 20);
+  saved(1, 20);
+  copy_says(20);
+  await_events(4);
+  EXPECT_THAT(seen->events.back(), HasSubstr("checkpoint ")) << "its file is there, whoever wrote it";
+  EXPECT_THAT(seen->events.back(), Not(HasSubstr("no checkpoint")));
 }
 
 TEST_F(Checkpoints, AtTheEndNobodyWaitsForAShardThatIsLost) {

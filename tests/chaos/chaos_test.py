@@ -72,8 +72,9 @@ class Run(Harness):
         elif fault.kind == "disk":
             resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (FULL_DISK, NO_LIMIT))
             self.pause(fault.for_s)
-            with contextlib.suppress(ProcessLookupError):
-                resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (NO_LIMIT, NO_LIMIT))
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                for pid in [self.process.pid, *ClusterTest.children(self.process)]:  # a child that began meanwhile has its limit
+                    resource.prlimit(pid, resource.RLIMIT_FSIZE, (NO_LIMIT, NO_LIMIT))
         elif fault.kind == "hold":
             self.hold(fault)
         elif fault.kind == "reset":

@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "actors/checkpoint/job_facts.hpp"
+#include "actors/checkpoint/names.hpp"
 #include "actors/errors.hpp"
 #include "protocols/catalog.hpp"
 #include "protocols/duration.hpp"
@@ -142,13 +143,15 @@ void checkpoints::on(const file_saved& msg) {
     ordered_.reset();
     at_once_ = false;
   }
-  if (newest_ && msg.ver <= *newest_ && !open_.contains(msg.ver))
+  if (!open_.contains(msg.ver) && msg.ver <= std::max(newest_, ended_))
     return;
   unfinished& its = open(msg.ver);
   if (msg.of_worker)
     its.workers.insert_or_assign({protocols::worker_id{msg.index}, protocols::incarnation{msg.incarnation}}, msg);
-  else
+  else if (msg.error.empty())
     its.shards.insert_or_assign(msg.index, msg);
+  else // perhaps from who has its place now, and the file is there
+    its.shards.try_emplace(msg.index, msg);
   finish_complete();
 }
 
@@ -158,7 +161,7 @@ void checkpoints::shard_lost(std::uint32_t shard) {
       file_saved& none = its.shards[shard];
       none.index = shard;
       none.ver = ver;
-      none.error = "it was lost before it was written";
+      none.error = lost_unwritten;
     }
   finish_complete();
   if (shard == 0 && ordered_)
@@ -263,6 +266,7 @@ void checkpoints::write_manifest_of(protocols::version ver) {
 
 void checkpoints::on(const manifest_written& msg) {
   open_.erase(msg.ver);
+  ended_ = std::max(ended_, std::optional{msg.ver});
   if (!msg.left.empty())
     setup_.observer->on_event("an old checkpoint was not removed: " + msg.left);
   if (msg.error.empty()) {

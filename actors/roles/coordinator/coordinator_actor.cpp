@@ -249,7 +249,7 @@ void coordinator_state::carry_out(const protocols::coordinator_effects& effects)
                      checkpoints_.plan_changed();
                    },
                    [this](const protocols::send_worker_down& e) { tell(e.notice); },
-                   [this](const protocols::send_holder_down& e) { gone(e.notice); },
+                   [this](const protocols::send_holder_down& e) { copy_lost(e.notice); },
                    [this](const protocols::send_takes_over& e) { promote(e.notice); },
                    [this](const protocols::send_new_backup& e) { self_->send(lead_node(), e.notice); },
                    [this](const protocols::hold& e) {
@@ -288,8 +288,7 @@ void coordinator_state::promote(const protocols::takes_over& who) {
   replace_copies_soon();
 }
 
-/// A copy, or an aggregator.
-void coordinator_state::gone(const protocols::holder_down& who) {
+void coordinator_state::copy_lost(const protocols::holder_down& who) {
   late_backups_.lost(who.holder);
   places_.lose(who.holder);
   tell(who);

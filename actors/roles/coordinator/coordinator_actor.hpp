@@ -106,7 +106,7 @@ private:
   void holder_lost(std::uint32_t holder, const std::string& reason);
   void evaluator_lost(const std::string& reason);
   void promote(const protocols::takes_over& who);
-  void gone(const protocols::holder_down& who);
+  void copy_lost(const protocols::holder_down& who);
   void replace_copies_soon();
   const node_actor& lead_node() const { return setup_.nodes[places_.holders[0].node].actor; }
   void fetch(const protocols::fetch_order& order) { decentralized_ ? tell(order) : self_->send(lead_node(), order); }

@@ -2,6 +2,7 @@
 // The shard's handlers: message -> machine -> perform. Only perform touches a tensor or a peer.
 #include "actors/roles/holder/shard_actor.hpp"
 
+#include "actors/checkpoint/names.hpp"
 #include "actors/errors.hpp"
 #include "actors/roles/gradient_norm.hpp"
 #include "actors/roles/holder/shard_waits.hpp"
@@ -123,10 +124,8 @@ shard_control::behavior_type shard_state::make_behavior() {
       [this](const protocols::takes_over& msg) {
         if (msg.shard == protocols::holder_id{0})
           core_.take_again();
-        if (msg.by == setup_.place.self) {
-          setup_.place.self = msg.shard;
-          self_->name_thread(fmt::format("shard {}", msg.shard.value));
-        }
+        if (msg.by == setup_.place.self)
+          take_name_of(msg.shard);
         bound_.on(msg);
       },
       // the control plane
@@ -372,7 +371,9 @@ void shard_state::apply(const protocols::close& round, const protocols::operands
   }
   if (!order.to.empty() && !at_once)
     next.then_send.push_back(order);
-  if (round.checkpoint && !is_backup() && !setup_.counts_alone)
+  if (round.checkpoint && is_backup())
+    unwritten_ = round.ver;
+  else if (round.checkpoint && !setup_.counts_alone)
     next.snapshots.push_back(snapshot_of(round.ver, next.parameters));
   newest_ = next.parameters;
   enqueue_done(std::move(next), std::move(span));
@@ -413,6 +414,16 @@ void shard_state::applied(protocols::version ver) {
   core_.forget_sums_before(ver);
   for (auto& each : done.snapshots)
     write_behind(self_->home_system(), std::move(each), setup_.checkpoints, setup_.saved);
+}
+
+/// A checkpoint whose version it made as a copy may be written by nobody. The coordinator hears so, or it would wait for ever.
+void shard_state::take_name_of(protocols::holder_id shard) {
+  setup_.place.self = shard;
+  self_->name_thread(fmt::format("shard {}", shard.value));
+  file_saved none{.index = shard.value, .ver = unwritten_};
+  none.error = lost_unwritten;
+  if (unwritten_ != protocols::version{})
+    setup_.saved(none);
 }
 
 std::shared_ptr<role_snapshot> shard_state::snapshot_of(protocols::version ver, const kernels::buffer& parameters) {

@@ -139,6 +139,7 @@ private:
   kernels::buffer place_for(const protocols::close& round) const;
   std::shared_ptr<role_snapshot> snapshot_of(protocols::version ver, const kernels::buffer& parameters);
   void save_newest(protocols::version as);
+  void take_name_of(protocols::holder_id shard);
   void applied(protocols::version ver);
   void send_all(protocols::send_order order);
   void to_hosts(protocols::send_order order, std::size_t bytes, const std::function<void(const protocols::send_order&)>& deliver);
@@ -160,6 +161,7 @@ private:
   kernels::buffer newest_; ///< the result of the newest apply, finished or not
   kernels::buffer ready_;  ///< the newest finished one
   protocols::version ready_version_;
+  protocols::version unwritten_;    ///< the newest for a checkpoint that it made as a copy, which writes none
   std::uint64_t pushes_before_ = 0; ///< core_.came.pushes when that version was ready
   std::uint64_t staleness_ = 0;     ///< of the newest version
   lead_tally tally_;                ///< of the job's lead
