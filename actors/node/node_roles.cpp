@@ -376,8 +376,8 @@ void node_job::spawn_holder(const role_place& where, const first_parameters& sou
 }
 
 caf::result<void> node_job::on_backup(const role_place& msg) {
-  if (!net_ || !msg.backup_of || *msg.backup_of >= job_.cluster.shards)
-    return failure("a backup comes to a job that has no place for it");
+  if (!net_ || msg.node >= places_.nodes.size() || !msg.backup_of || *msg.backup_of >= job_.cluster.shards)
+    return failure("a backup comes to a job that has no place for it, or not yet");
   places_.add(msg);
   if (msg.node == number_) {
     kernels::buffer first;

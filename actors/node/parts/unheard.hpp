@@ -2,6 +2,7 @@
 // What a node has said of its part in a job, for a coordinator that has not heard it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,8 @@ public:
   }
   /// Of the newest checkpoint; those before it are of no use.
   void saved(const file_saved& msg) {
+    if (std::ranges::any_of(saved_, [&](const file_saved& each) { return each.ver > msg.ver; }))
+      return;
     std::erase_if(saved_, [&](const file_saved& each) { return each.ver < msg.ver; });
     saved_.push_back(msg);
   }

@@ -233,7 +233,7 @@ std::vector<std::pair<evaluation, held_point>> job_takeover::evaluations() const
   return out;
 }
 
-/// What cannot be done there, whoever waits for it finds out. A refusal of what was only sent would end this actor.
+/// Whoever waits for what cannot be done there finds out.
 template <class Message>
 void job_takeover::tell(const node_actor& node, const Message& what) const {
   self_->request(node, node_deadline, what).then([] {}, [](const caf::error&) {});
