@@ -44,7 +44,7 @@ void checkpoints::take_over(const std::vector<protocols::version>& kept, const p
   while (kept_.size() > spec_.keep)
     kept_.pop_front();
   if (!kept_.empty())
-    newest_ = kept_.back();
+    newest_ = ended_ = kept_.back();
   begin(made, now, loaded);
 }
 
@@ -143,7 +143,7 @@ void checkpoints::on(const file_saved& msg) {
     ordered_.reset();
     at_once_ = false;
   }
-  if (!open_.contains(msg.ver) && msg.ver <= std::max(newest_, ended_))
+  if (!open_.contains(msg.ver) && msg.ver <= ended_)
     return;
   unfinished& its = open(msg.ver);
   if (msg.of_worker)

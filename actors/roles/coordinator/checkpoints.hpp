@@ -102,7 +102,7 @@ private:
   bool at_once_ = false;                      ///< that is one for the next version
   std::optional<protocols::member> writer_;   ///< when it was ordered
   std::optional<protocols::version> newest_;  ///< with a manifest
-  std::optional<protocols::version> ended_;   ///< with or without one
+  std::optional<protocols::version> ended_;   ///< the newest, with or without one
   struct request {
     protocols::version since; ///< one of a later version answers it
     caf::typed_response_promise<std::string> promise;

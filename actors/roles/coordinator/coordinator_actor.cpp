@@ -100,7 +100,8 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
     setup_.observer->on_finished(record_.result);
     return failure(why);
   });
-  self->set_error_handler([this](const caf::error& why) { activity_.failed(explain(why)); }); // of what nobody waits for
+  // CAF sends back the refusal of what was only sent, and ends whoever does not handle it.
+  self->set_error_handler([this](const caf::error& why) { activity_.failed(explain(why)); });
   self->set_down_handler([this](const caf::down_msg& msg) {
     for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
       if (setup_.nodes[i].actor.address() == msg.source)

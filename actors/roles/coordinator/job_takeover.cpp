@@ -233,12 +233,6 @@ std::vector<std::pair<evaluation, held_point>> job_takeover::evaluations() const
   return out;
 }
 
-/// Whoever waits for what cannot be done there finds out.
-template <class Message>
-void job_takeover::tell(const node_actor& node, const Message& what) const {
-  self_->request(node, node_deadline, what).then([] {}, [](const caf::error&) {});
-}
-
 void job_takeover::tell_what_they_missed() const {
   const auto changes = protocols::promotions(setup_.what.shape(), decided());
   for (const auto& [number, part] : parts_) {
@@ -247,7 +241,7 @@ void job_takeover::tell_what_they_missed() const {
     for (const auto& [copy, its] : decided().copies)
       if (!have_heard_of(copy, its, known)) {
         known.add(place_of(copy, its));
-        tell(node, backup_place{known.holders[copy.value]});
+        self_->send(node, backup_place{known.holders[copy.value]});
       }
     for (const auto& change : changes)
       if (known.holders[change.by.value].node != nowhere) {
@@ -259,7 +253,7 @@ void job_takeover::tell_what_they_missed() const {
           && !is_given_up(holder.index))
         self_->send(node, protocols::holder_down{{holder.index}, "its loss is decided"});
     if (has_evaluator_ && part.places.evaluator != places_.evaluator)
-      tell(node, evaluator_place{places_.evaluator});
+      self_->send(node, evaluator_place{places_.evaluator});
   }
 }
 

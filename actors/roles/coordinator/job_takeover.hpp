@@ -57,8 +57,6 @@ private:
   void find_places();
   void find_copies();
   bool is_given_up(std::uint32_t holder) const;
-  template <class Message>
-  void tell(const node_actor& node, const Message& what) const;
   std::set<std::uint32_t> living_workers() const;
 
   measured_pointer<coordinator_control> self_;

@@ -94,14 +94,13 @@ void late_backups::tell(const role_place& fresh) {
     const auto& other = setup_.nodes[node].actor;
     if (node == fresh.node || !other)
       continue;
-    const bool counts = !lost_.contains(node);
-    if (counts)
-      known.one_more();
-    const auto heard = [known, counts] {
-      if (counts)
-        known.one_less();
-    };
-    self_->request(other, job_start::deadline, backup_place{fresh}).then(heard, [heard](const caf::error&) { heard(); });
+    if (lost_.contains(node)) {
+      self_->send(other, backup_place{fresh});
+      continue;
+    }
+    known.one_more();
+    self_->request(other, job_start::deadline, backup_place{fresh})
+        .then([known] { known.one_less(); }, [known](const caf::error&) { known.one_less(); });
   }
   self_->request(setup_.nodes[fresh.node].actor, job_start::deadline, backup_place{fresh})
       .then([known] { known.one_less(); }, [this, fresh](const caf::error& why) { // the lead does not hear of it
