@@ -272,12 +272,12 @@ result<memory_facts> find_memory_facts(const actors::job& job, const model& netw
   const auto queue = kernels::open_backend({});
   const auto workspace_at = [&](std::int64_t rows, bool training) -> result<plan_cost> {
     const auto looked_at = std::min(rows, most_rows);
-    const auto more_pieces = job.data.piece_rows() < job.data.batch ? 1 : 0;
-    const auto compiled = plan::compile(network, *queue,
-                                        {.max_rows = looked_at + more_pieces,
-                                         .piece_rows = looked_at,
-                                         .training = training,
-                                         .recompute = job.compute.recomputes()});
+    const auto batch = job.data.batch, piece = job.data.piece_rows();
+    const auto last =
+        piece == batch ? 0 : std::min(batch % piece == 0 ? piece : batch % piece, looked_at); // another piece, if any
+    const auto compiled = plan::compile(
+        network, *queue,
+        {.max_rows = looked_at + last, .piece_rows = looked_at, .training = training, .recompute = job.compute.recomputes()});
     if (!compiled)
       return compiled.error();
     plan_cost cost = (*compiled)->cost();

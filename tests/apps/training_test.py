@@ -202,9 +202,13 @@ class Pieces(Training):
             self.assertAlmostEqual(piece / whole, 0.25, delta=0.025)
 
     def test_pieces_without_a_variance_are_refused(self):
-        for command in "check", "run":
-            self.assertIn("take a larger micro-batch", self.refused(command, self.job, *words(
-                ["data.micro_batch=1", "model.layers=" + list_of("flatten", "linear 4", "batchnorm", "linear 10")])))
+        normed = "model.layers=" + list_of("flatten", "linear 4", "batchnorm", "linear 10")
+        for rows in 1, 23:  # of 24: the last piece has one
+            for command in "check", "run":
+                with self.subTest(rows=rows, command=command):
+                    sets = words([normed, f"data.micro_batch={rows}"])
+                    self.assertIn("take a larger micro-batch", self.refused(command, self.job, *sets))
+        self.run_job(normed, "data.micro_batch=8", "stop.steps=2")
 
 
 class Recomputed(Training):
