@@ -33,6 +33,9 @@ struct assignment {
   std::string full_name() const { return section.empty() ? name : section + "." + name; }
 };
 
+/// Of one job.
+inline constexpr std::int64_t most_workers = 10'000;
+
 /// What protocol.fan_in takes.
 inline integer_or_word fan_in_domain() {
   return {{0, 1024}, "node", protocols::fan_in_of_nodes};

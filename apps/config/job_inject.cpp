@@ -48,7 +48,7 @@ std::vector<key_info<straggler_draft>> straggler_keys() {
     return optional_key<straggler_draft>(straggler_section, std::move(name), std::move(accepts), access, std::move(meaning));
   };
   return {
-      key("worker", integer{0}, TROUPE_FIELD(worker), "which worker; default: all, each drawn separately"),
+      key("worker", integer{0, most_workers - 1}, TROUPE_FIELD(worker), "which worker; default: all, each drawn separately"),
       key("factor", real{.least = 1}, TROUPE_FIELD(out.factor), "how many times longer a step takes"),
       key("prob", real{.least = 0, .most = 1, .open_least = true}, TROUPE_FIELD(out.prob),
           "factor: probability that a step is slowed; default 1"),
@@ -183,7 +183,7 @@ void read_link(table_reader& r) {
 worker_id read_worker(table_reader& r, const std::string& key, const std::string& name) {
   constexpr std::string_view prefix = "worker:";
   const auto number = name.starts_with(prefix) ? parse_number<std::uint32_t>(name.substr(prefix.size())) : std::nullopt;
-  if (!number)
+  if (!number || *number >= most_workers)
     r.refuse(key, fmt::format(".{} = \"{}\" names no worker; write {} = \"worker:2\"", key, name, key));
   else
     r.check_worker(key, *number);

@@ -159,8 +159,8 @@ void add_exchange(key_list& keys) {
 void add_cluster(key_list& keys) {
   const std::string s = "cluster";
   TROUPE_KEY(s, "nodes", (integer{1, 1024}), job.cluster.nodes, "processes, the one that runs the job included");
-  TROUPE_KEY(s, "workers", (integer{1, 10'000}), job.cluster.workers, "default: one for each node that holds workers");
-  TROUPE_KEY(s, "max_workers", (integer{1, 10'000}), job.cluster.max_workers,
+  TROUPE_KEY(s, "workers", (integer{1, most_workers}), job.cluster.workers, "default: one for each node that holds workers");
+  TROUPE_KEY(s, "max_workers", (integer{1, most_workers}), job.cluster.max_workers,
              "run --cluster: nodes that join later, or become free, bring more workers, up to so many; default: none", true);
   TROUPE_KEY(s, "shards", (integer{1, 1024}), job.cluster.shards,
              "parts of the parameters; default: 1; colocated: one for each node, if the protocol has any");
