@@ -186,7 +186,7 @@ struct job {
   }
   /// All that its holders' places follow from.
   protocols::tree_shape shape() const {
-    return {cluster.seats(), cluster.shards, protocol.fan_in, cluster.replicas, false, cluster.blocks};
+    return {cluster.workers, cluster.shards, protocol.fan_in, cluster.replicas, false, cluster.blocks};
   }
 };
 

@@ -67,8 +67,7 @@ public:
         count(out_.round.push, node_of(*place.backup_of), node_of(place.self),
               sum_of(range_of(*place.backup_of), places_.workers.size()));
       for (const auto worker : place.backup_of ? std::set<protocols::worker_id>{} : place.workers)
-        if (worker.value < places_.workers.size()) // else it comes later, if it does
-          count(out_.round.push, places_.workers[worker.value].node, node_of(place.self), push_of(range_of(place.self)));
+        count(out_.round.push, places_.workers[worker.value].node, node_of(place.self), push_of(range_of(place.self)));
       for (const auto child : place.backup_of ? std::vector<protocols::holder_id>{} : place.children)
         count(out_.round.push, node_of(child), node_of(place.self),
               sum_of(range_of(place.self), protocols::workers_below(tree, child).size()));

@@ -353,8 +353,7 @@ coordinator_effects coordinator::follow(const std::optional<decision>& decided) 
 
 bool coordinator::is_out(member who) const {
   const auto last = state_.last_down.find(who.worker);
-  const bool outside_tree = state_.protocol.fan_in != 0 && who.worker.value >= options_.workers;
-  return outside_tree || (last != state_.last_down.end() && who.incarnation <= last->second);
+  return last != state_.last_down.end() && who.incarnation <= last->second;
 }
 
 coordinator_effects coordinator::start() {

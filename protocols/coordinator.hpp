@@ -94,8 +94,7 @@ takes_over promotion(const tree_shape& shape, takes_over who, const std::map<hol
 /// lead has not heard of when it holds. A job ends with an evaluation of its last parameters, unless it fails.
 ///
 /// A worker's incarnations only grow: a join of a newer one ends the older, and a join of one that was down already is ignored.
-/// So is a join of a worker that has no place in the tree of aggregators: one beyond the first `workers`. After `stop` every
-/// message is ignored.
+/// After `stop` every message is ignored.
 class coordinator {
 public:
   /// `controls` is null for a protocol that never changes.

@@ -194,7 +194,7 @@ std::vector<worker_id> holder::workers_missing() const {
     here.insert(id.worker);
   std::vector<worker_id> out;
   for (const auto& who : state_.plan.workers)
-    if (place_.workers.contains(who.worker) && !here.contains(who.worker))
+    if (takes(place_, who.worker) && !here.contains(who.worker))
       out.push_back(who.worker);
   return out;
 }
@@ -249,7 +249,7 @@ void holder::perform(holder_effects& out, const close& round) {
         sum.push_back({gradient, part.weight});
       if (!round.keep)
         state_.kept.erase(kept);
-    } else if (place_.workers.contains(part.id.worker)) {
+    } else if (takes(place_, part.id.worker)) {
       // The lead counts only what every holder has reported, so an order was lost or forged.
       out.emplace_back(report{.event = report::kind::note,
                               .ver = round.ver,
@@ -370,7 +370,7 @@ void holder::sum_up_if_complete(holder_effects& out, const close& round) {
     if (const auto kept = state_.kept.find(part.id); kept != state_.kept.end()) {
       if (const ticket gradient = kept->second.gradient; gradient != ticket{})
         whole.sum.push_back({gradient, part.weight});
-    } else if (is_taken_here(part.id.worker)) {
+    } else if (takes(place_, part.id.worker)) {
       complete = false;
       possible = possible && !is_gone(part.id);
     }
@@ -386,10 +386,6 @@ void holder::sum_up_if_complete(holder_effects& out, const close& round) {
 
 bool holder::has_places_of(const close& round) const {
   return !place_.tree || (round.epoch >= state_.plan.rooted && round.epoch <= state_.plan.epoch);
-}
-
-bool holder::is_taken_here(worker_id worker) const {
-  return !place_.tree || place_.workers.contains(worker);
 }
 
 bool holder::is_gone(const push_id& id) const {

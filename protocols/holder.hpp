@@ -154,7 +154,6 @@ private:
   void forward_again(holder_effects& out, holder_id to) const;
   bool is_outside() const { return state_.joins && !state_.joins->admitted; }
   void add_backup(holder_id who);
-  bool is_taken_here(worker_id worker) const;
   bool is_gone(const push_id& id) const;
   void forget_sums(holder_effects& out, version upto);
   void make(holder_effects& out, const close& round);

@@ -88,15 +88,12 @@ lead_effects lead::on(const plan& msg) {
   return translate(rule_->on(msg));
 }
 
-/// While no aggregator is gone, no worker of a tree pushes to shards.
 void lead::learn_places() {
-  direct_.clear();
-  if (!state_.plan.gone.empty())
-    direct_ = holder_tree(tree_, state_.plan.gone).front().workers;
+  shard_ = holder_tree(tree_, state_.plan.gone).front();
 }
 
 bool lead::is_complete(const push_id& id, const open_push& entry) const {
-  const bool every_shard = !per_push_ && (is_flat(tree_) || direct_.contains(id.worker));
+  const bool every_shard = !per_push_ && takes(shard_, id.worker);
   return entry.reported.size() >= (every_shard ? tree_.shards : 1);
 }
 

@@ -120,7 +120,7 @@ private:
   lead_state marked_;
   // What follows from `state_`:
   std::map<ticket, push_id> names_; ///< of the open pushes that the rule knows
-  std::set<worker_id> direct_;      ///< in a tree: those that push to every shard
+  holder_place shard_;              ///< where the first one stands, as each does
 };
 
 } // namespace troupe::protocols

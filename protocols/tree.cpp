@@ -159,10 +159,14 @@ std::set<worker_id> workers_below(const std::vector<holder_place>& tree, holder_
   return out;
 }
 
-std::vector<holder_id> takers_of(const std::vector<holder_place>& tree, worker_id worker) {
+bool takes(const holder_place& place, worker_id worker) {
+  return !place.tree || place.workers.contains(worker) || (place.is_shard && worker.value >= place.tree->workers);
+}
+
+std::vector<holder_id> takers_of(const tree_shape& shape, const std::set<holder_id>& gone, worker_id worker) {
   std::vector<holder_id> out;
-  for (const holder_place& place : tree)
-    if (place.workers.contains(worker) && !place.backup_of)
+  for (const holder_place& place : holder_tree(shape, gone))
+    if (takes(place, worker) && !place.backup_of)
       out.push_back(place.self);
   return out;
 }

@@ -20,7 +20,8 @@ namespace troupe::protocols {
 /// beyond the blocks are vacant.
 ///
 /// The children and workers of an aggregator that is `gone` are its parent's, in its place; if that is every shard, those
-/// workers push to every shard. The aggregator keeps its number, and nothing else.
+/// workers push to every shard. The aggregator keeps its number, and nothing else. Workers that come later, beyond `workers`,
+/// have no place below an aggregator, and push to every shard.
 ///
 /// Backups come last, `replicas` - 1 for each shard: the first of every shard, in their order, then the second ones.
 std::vector<holder_place> holder_tree(const tree_shape& shape, const std::set<holder_id>& gone = {});
@@ -44,7 +45,10 @@ std::optional<std::uint32_t> block_of(const std::vector<std::uint32_t>& blocks, 
 /// The workers whose pushes, or sums of them, pass through this holder.
 std::set<worker_id> workers_below(const std::vector<holder_place>& tree, holder_id top);
 
+/// Whether this holder, a shard or an aggregator, takes this worker's pushes.
+bool takes(const holder_place& place, worker_id worker);
+
 /// The holders that take this worker's pushes, without backups.
-std::vector<holder_id> takers_of(const std::vector<holder_place>& tree, worker_id worker);
+std::vector<holder_id> takers_of(const tree_shape& shape, const std::set<holder_id>& gone, worker_id worker);
 
 } // namespace troupe::protocols

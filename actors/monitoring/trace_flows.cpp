@@ -62,7 +62,7 @@ private:
     if (sent == pushes_.end())
       return;
     for (const auto& holder : tree_)
-      if (!holder.workers.contains(protocols::worker_id{push.first}))
+      if (!protocols::takes(holder, protocols::worker_id{push.first}))
         continue;
       else if (holder.is_shard && holder.self.value == where.first)
         add("gradient", sent->second, made);

@@ -121,7 +121,7 @@ auto targets_of(const job& what, protocols::worker_id worker, const std::vector<
                 const factored_slots& factored) {
   return [=, shape = what.shape(), exchange = what.exchange](const std::set<protocols::holder_id>& gone, std::uint32_t kib) {
     std::vector<push_target> out;
-    for (const auto holder : protocols::takers_of(protocols::holder_tree(shape, gone), worker)) {
+    for (const auto holder : protocols::takers_of(shape, gone, worker)) {
       const bool shard = holder.value < shards.size();
       const auto whole = shard ? shards[holder.value] : flat_range{0, shards.back().end};
       out.push_back({holder, cut_into_partitions(whole, exchange.partition_bytes(kib), factored)});

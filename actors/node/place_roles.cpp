@@ -103,8 +103,9 @@ std::uint32_t place_of_backup(const job_places& places, protocols::holder_id of,
   return may[next % may.size()];
 }
 
-std::vector<std::uint32_t> blocks_of(const job_places& places) {
-  return protocols::sizes_of_runs(static_cast<std::uint32_t>(places.workers.size()),
+/// Of so many workers, the first.
+std::vector<std::uint32_t> blocks_of(const job_places& places, std::size_t workers) {
+  return protocols::sizes_of_runs(static_cast<std::uint32_t>(workers),
                                   [&places](std::uint32_t worker) { return places.workers[worker].node; });
 }
 
@@ -142,7 +143,7 @@ job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
     for (std::size_t more = nodes[i].absent ? each : 0; more > 0 && w < job.cluster.seats(); --more, ++w)
       places.workers.push_back({w, i, for_workers.next(i)});
   auto shape = job.shape();
-  shape.blocks = blocks_of(places);
+  shape.blocks = blocks_of(places, job.cluster.workers);
   for (const auto& holder : protocols::holder_tree(shape)) {
     auto number = holder.self.value;
     std::uint32_t node = 0;
@@ -168,7 +169,10 @@ job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
 
 std::vector<std::uint32_t> worker_blocks(const job& what, const protocols::protocol& runs, const job_places& places) {
   const bool asked = runs.asks_for_nodes && runs.asks_for_nodes(what.protocol) && !what.inject.link.delays();
-  return asked || what.protocol.fan_in == protocols::fan_in_of_nodes ? blocks_of(places) : std::vector<std::uint32_t>{};
+  if (asked)
+    return blocks_of(places, places.workers.size());
+  return what.protocol.fan_in == protocols::fan_in_of_nodes ? blocks_of(places, what.cluster.workers)
+                                                            : std::vector<std::uint32_t>{};
 }
 
 std::uint32_t sum_partitions(const job& what, const protocols::protocol& runs, std::int64_t floats, std::uint32_t kib) {

@@ -289,8 +289,6 @@ void check_growth(job_draft& draft) {
   if (most < job.cluster.workers)
     refuse(fmt::format("is below cluster.workers = {}, with which the job begins; give at least that, or leave it out",
                        job.cluster.workers));
-  else if (job.protocol.fan_in != 0)
-    refuse("does not go with protocol.fan_in: a tree of aggregators takes no worker later; leave one of them out");
   else if (job.data.partition == "by-worker")
     refuse("does not go with data.partition = \"by-worker\", which divides the data once; leave one of them out");
 }

@@ -305,7 +305,7 @@ void cluster::worker_role::find_targets() {
   if (!targets.empty() && bound->work().gone == without)
     return;
   without = bound->work().gone;
-  targets = takers_of(holder_tree(in.shape_, without), is_flat(in.shape_) ? worker_id{} : self.worker); // or one that comes later
+  targets = takers_of(in.shape_, without, self.worker);
 }
 
 void cluster::worker_role::push_again(std::optional<holder_id> to) {

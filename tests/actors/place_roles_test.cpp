@@ -78,6 +78,10 @@ TEST(PlaceRoles, NodesThatAreAbsentHaveTheWorkersBeyondThoseThatTheJobBeginsWith
   EXPECT_EQ(nodes_of(placed.holders), (places{0, 0})) << "what nobody may lose is on nodes that are here";
   EXPECT_EQ(placed.absent(), (std::set<std::uint32_t>{3, 4, 5}));
   EXPECT_EQ(placed.workers_on({3, 5}), (std::set<std::uint32_t>{4, 5, 8}));
+  const job of_nodes = job_of(begins.cluster, protocols::fan_in_of_nodes);
+  const auto summed = place_roles(of_nodes, nodes);
+  EXPECT_EQ(nodes_of(summed.holders), (places{0, 0, 1, 2, nowhere, nowhere})) << "those who come later push to every shard";
+  EXPECT_EQ(worker_blocks(of_nodes, *protocols::find_protocol("sync"), summed), (places{2, 2}));
   nodes.resize(3);
   EXPECT_EQ(place_roles(begins, nodes).workers.size(), 4U) << "nobody is there to hold more";
 }

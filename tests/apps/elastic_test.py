@@ -29,9 +29,17 @@ class Elastic(BootstrapTest):
             select_nothing()
 
     def test_nodes_that_join_bring_workers_and_take_them_along(self):
+        self.grow_and_shrink()
+
+    def test_beside_an_aggregator_too(self):
+        self.grow_and_shrink("--set", "protocol.fan_in=node", aggregators=["aggregator 1"])
+
+    def grow_and_shrink(self, *more, aggregators=()):
         self.cluster("ab")
-        run = self.submit(*GROWS, job=ENDLESS)
+        run = self.submit(*GROWS, *more, job=ENDLESS)
         self.wait_for_line(run, "^step ")
+        sums = [actor["id"] for actor in self.ask("ps")[0]["actors"] if actor["role"] == "aggregator"]
+        self.assertEqual(sums, list(aggregators))
         self.assertEqual(self.workers(), {"b": [0, 1]})
         self.node("c")
         self.wait_for_line(run, "node c joins the job")

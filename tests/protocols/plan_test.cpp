@@ -96,8 +96,15 @@ TEST(Tree, WithoutAnyAggregatorLeftAllPushToEveryShard) {
     EXPECT_EQ(tree[shard].workers, (std::set{w(0), w(1), w(2)}));
     EXPECT_TRUE(tree[shard].children.empty());
   }
-  EXPECT_EQ(takers_of(tree, w(2)), (std::vector{h(0), h(1)}));
-  EXPECT_EQ(takers_of(holder_tree({3, 2, 2}), w(2)), (std::vector{h(3)}));
+  EXPECT_EQ(takers_of({3, 2, 2}, {h(2), h(3)}, w(2)), (std::vector{h(0), h(1)}));
+  EXPECT_EQ(takers_of({3, 2, 2}, {}, w(2)), (std::vector{h(3)}));
+}
+
+TEST(Tree, WorkersThatComeLaterPushToEveryShard) {
+  for (const tree_shape& of : {tree_shape{3, 2, 2}, tree_shape{3, 2, 0},
+                               tree_shape{.workers = 3, .shards = 2, .fan_in = fan_in_of_nodes, .blocks = {2, 1}}})
+    for (const std::uint32_t worker : {3U, 100U})
+      EXPECT_EQ(takers_of(of, {}, w(worker)), (std::vector{h(0), h(1)}));
 }
 
 TEST(Tree, EachNodesWorkersHaveAnAggregatorAndBackupsCountFromBehindAllThatThereMightBe) {
@@ -111,7 +118,7 @@ TEST(Tree, EachNodesWorkersHaveAnAggregatorAndBackupsCountFromBehindAllThatThere
   EXPECT_TRUE(is_vacant(tree[4]) && is_vacant(tree[5]));
   EXPECT_FALSE(is_vacant(tree[3]) || is_vacant(tree[0]));
   EXPECT_EQ(tree[7].backup_of, h(1));
-  EXPECT_EQ(takers_of(tree, w(1)), (std::vector{h(2)}));
+  EXPECT_EQ(takers_of(of, {}, w(1)), (std::vector{h(2)}));
   auto unknown = of;
   unknown.blocks = {}; // a coordinator's, which knows no more
   EXPECT_EQ(first_backup(of), h(6));
@@ -139,18 +146,19 @@ TEST(Tree, WhereNoNodeHasTwoWorkersTheyPushToEveryShard) {
 TEST(Tree, WhenANodesAggregatorIsGoneItsWorkersPushToEveryShard) {
   const tree_shape of{.workers = 4, .shards = 2, .fan_in = fan_in_of_nodes, .blocks = {3, 1}};
   const auto tree = holder_tree(of, {h(2)});
-  EXPECT_EQ(takers_of(tree, w(2)), (std::vector{h(0), h(1)}));
-  EXPECT_EQ(takers_of(tree, w(3)), (std::vector{h(3)}));
+  EXPECT_EQ(takers_of(of, {h(2)}, w(2)), (std::vector{h(0), h(1)}));
+  EXPECT_EQ(takers_of(of, {h(2)}, w(3)), (std::vector{h(3)}));
   EXPECT_EQ(tree[0].children, (std::vector{h(3)}));
 }
 
 TEST(Tree, BackupsComeBehindTheAggregatorsAndStandWhereTheirShardsDo) {
-  const auto tree = holder_tree({.workers = 3, .shards = 2, .fan_in = 2, .replicas = 2}, {h(2)});
+  const tree_shape of{.workers = 3, .shards = 2, .fan_in = 2, .replicas = 2};
+  const auto tree = holder_tree(of, {h(2)});
   ASSERT_EQ(tree.size(), 6u);
   EXPECT_EQ(tree[5].backup_of, h(1));
   EXPECT_EQ(tree[5].children, tree[1].children);
   EXPECT_EQ(tree[5].workers, (std::set{w(0), w(1)}));
-  EXPECT_EQ(takers_of(tree, w(0)), (std::vector{h(0), h(1)})) << "backups are sent no pushes";
+  EXPECT_EQ(takers_of(of, {h(2)}, w(0)), (std::vector{h(0), h(1)})) << "backups are sent no pushes";
 }
 
 TEST(Tree, WorkersBelowAnAggregatorAreThoseOfItsSubtree) {

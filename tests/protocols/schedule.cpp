@@ -148,7 +148,7 @@ void draw_trouble(options& job, random_stream& draw, trouble how_much) {
                       .worker = some_worker(),
                       .at_s = seconds(moment(draw)),
                       .for_s = seconds(moment(draw))});
-  for (std::uint64_t i = draw.below(3); i > 0 && job.protocol.fan_in == 0; --i)
+  for (std::uint64_t i = draw.below(3); i > 0; --i)
     job.late_joins.push_back({{job.job.workers + static_cast<std::uint32_t>(i) - 1}, moment(draw)});
   if (how_much != trouble::deaths)
     return;
