@@ -17,6 +17,10 @@ std::uint64_t first_of(std::uint64_t view) {
   return view << 40;
 }
 
+bool is_order(const lead_input& msg) {
+  return std::holds_alternative<hold_order>(msg);
+}
+
 } // namespace
 
 replicated_lead::replicated_lead(maker make, decision_record from, std::uint64_t view)
@@ -73,8 +77,7 @@ std::optional<lead_effects> replicated_lead::next() {
 void replicated_lead::hear_of_orders() {
   if (state_.open || state_.takes_over || !state_.needs_orders)
     return;
-  const auto order =
-      std::ranges::find_if(state_.waiting, [](const lead_input& msg) { return std::holds_alternative<hold_order>(msg); });
+  const auto order = std::ranges::find_if(state_.waiting, is_order);
   if (order == state_.waiting.end())
     return;
   state_.needs_orders = false;
@@ -147,18 +150,16 @@ bool replicated_lead::concerns_proposal(const lead_input& msg) const {
          });
 }
 
-/// A holder lacks a push or a sum, and the lead can be told who is gone.
+/// A holder lacks a push or a sum, and the lead can be told who is gone; and where it is to hold, for then it decides anew.
 bool replicated_lead::is_hopeless() const {
-  return state_.open && !state_.unable.empty()
+  return state_.open && !state_.unable.empty() && (!state_.needs_orders || std::ranges::any_of(state_.waiting, is_order))
          && std::ranges::any_of(state_.waiting, [this](const lead_input& msg) { return concerns_proposal(msg); });
 }
 
 lead_effects replicated_lead::abandon() {
   TROUPE_ASSERT(state_.open && !state_.missing.empty() && !state_.record.since.empty());
   // Who is gone, and where it is to hold, come right before what made it decide.
-  const auto is_order = [](const lead_input& msg) { return std::holds_alternative<hold_order>(msg); };
-  if (std::ranges::any_of(state_.waiting, is_order))
-    state_.needs_orders = false;
+  state_.needs_orders = false;
   const auto deaths = std::stable_partition(state_.waiting.begin(), state_.waiting.end(),
                                             [&](const lead_input& msg) { return concerns_proposal(msg) || is_order(msg); });
   std::deque<lead_input> again;

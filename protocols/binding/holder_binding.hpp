@@ -132,10 +132,8 @@ public:
     ask(msg);
     if (replicated_)
       lead_on(msg);
-    if (!replicated_ && msg.shard != holder_id{0})
-      return; // this backup may still become the lead
-    for (const auto& hear : std::exchange(early_, {}))
-      if (replicated_)
+    if (replicated_) // else it may still become the lead, though another has become it now
+      for (const auto& hear : std::exchange(early_, {}))
         hear();
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -293,15 +294,18 @@ void replicas_are_one::has(member who, version ver, std::uint64_t fingerprint) {
   known.holders.insert(who);
 }
 
-/// What each version is of follows what the one before is of, or leaves out a round that was not finite.
+/// What each version is of follows what the one before is of, or leaves out a round that was not finite. One that no maker of
+/// the next has had died with those who had it.
 void replicas_are_one::finished(const aftermath&) {
-  std::uint64_t next = 0;
-  for (const auto& [ver, made] : versions_)
-    if (!made.sum.empty()) {
-      if (made.begin < next)
-        wrong(fmt::format("version {}: sample {} is used a second time", ver.value, made.begin));
-      next = made.end;
-    }
+  const one_version* next = nullptr;
+  for (const auto& [ver, made] : std::views::reverse(versions_)) {
+    const auto is_there = [next](const member& who) { return next == nullptr || next->holders.contains(who); };
+    if (made.sum.empty() || std::ranges::none_of(made.holders, is_there))
+      continue;
+    if (next != nullptr && made.end > next->begin)
+      wrong(fmt::format("version {}: sample {} is used again after it", ver.value, next->begin));
+    next = &made;
+  }
 }
 
 // -- limits are exact

@@ -418,6 +418,28 @@ TEST_F(HolderBinding, ABackupFollowsWhatItsShardServes) {
   EXPECT_THAT(said(), ElementsAre("follows 0"));
 }
 
+/// Whoever has heard that it leads tells it of pushes, before it hears of the lead before it.
+TEST_F(HolderBinding, ABackupThatWillLeadKeepsWhatItIsToldThoughAnotherOneLeadsFirst) {
+  const tree_shape shape{.workers = 2, .shards = 2, .replicas = 3};
+  lead_succession leads;
+  leads.make = [&](lead_state from) {
+    auto made = std::make_unique<scripted_rule>();
+    rule = made.get();
+    return std::make_shared<lead>(std::move(made), shape, false, std::move(from));
+  };
+  subject = std::make_unique<holder_binding<shard_of_words>>(world, holder_tree(shape)[4], std::move(leads));
+  world.here = &subject->machine();
+  subject->on(plan_of(1, {0, 1}));
+  subject->on(arrival{h(1), push_of(0)});
+  subject->on(takes_over{.shard = h(0), .by = h(2), .view = 1});
+  subject->on(takes_over{.shard = h(0), .by = h(4), .view = 2, .holders = {h(0), h(1)}});
+  subject->on(plan_of(2, {0, 1}));
+  subject->on(hold_order{.at_version = 9});
+  ASSERT_TRUE(rule != nullptr && rule->heard.empty());
+  hear_push(0, "a");
+  EXPECT_EQ(rule->heard.size(), 1u) << "both shards have it";
+}
+
 // -- a backup that catches up
 
 TEST_F(HolderBinding, APieceOfItsShardIsInstalledAndThenItIsGone) {

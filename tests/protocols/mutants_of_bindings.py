@@ -42,6 +42,7 @@ MUTANTS = [
      "a shard of its own orders the others"),
     (HOLDER, "void perform_as_lead(const drop_order& msg) { order(msg, !per_push_); }",
      "void perform_as_lead(const drop_order& msg) { ask(msg); }", "a drop is heard by one holder"),
+    (HOLDER, "    if (replicated_) // else", "    if (!replicated_)\n      early_.clear();\n    else // else", "a backup that will lead forgets what it was told, as another one leads"),
     (HOLDER, "    if (effect.event == report::kind::held)\n      world_.pause();\n", "", "the clock runs while the job is held"),
     (HOLDER, "    if (leads_job() && !lead_->held())\n      world_.go_on();\n", "", "the clock stands still for ever"),
     (HOLDER, "if (leads_job() && !lead_->held())", "if (!lead_->held())", "another shard's lead lets the clock run"),

@@ -155,8 +155,11 @@ TEST(ReplicatedLead, ASuccessorDecidesNothingNewBeforeItsOrdersCome) {
   EXPECT_TRUE(next.decides()->held()) << "the order came first";
 }
 
-/// The order came while the round that cannot be made was proposed again.
-TEST(ReplicatedLead, ASuccessorThatAbandonsHasHeardItsOrders) {
+/// The order came while the round that cannot be made was proposed again, and so did the death for which it cannot.
+class SuccessorThatAbandons : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(TheOrderComes, SuccessorThatAbandons, testing::Bool(),
+                         [](const auto& which) { return which.param ? "First" : "Last"; });
+TEST_P(SuccessorThatAbandons, HasHeardItsOrders) {
   replicated_lead subject = first_lead();
   proposed_by(subject);
   decision_record record = subject.record();
@@ -170,8 +173,10 @@ TEST(ReplicatedLead, ASuccessorThatAbandonsHasHeardItsOrders) {
   };
   go_on();
   next.on(prepared_by(0, again, false));
-  next.on(lead_input{hold_order{.at_version = 9}});
-  next.on(lead_input{worker_down{w(1), {}}});
+  const lead_input order{hold_order{.at_version = 9}}, death{worker_down{w(1), {}}};
+  next.on(GetParam() ? order : death);
+  EXPECT_EQ(next.waiting_for(), std::set{h(0)}) << "still";
+  EXPECT_EQ(count<commit_order>(next.on(GetParam() ? death : order)), 1u) << "which abandons it";
   go_on();
   next.on(prepared_by(0, again));
   go_on();
