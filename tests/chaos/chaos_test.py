@@ -81,9 +81,9 @@ class Run(Harness):
             with contextlib.suppress(FileNotFoundError):
                 self.reset_a_lane(ClusterTest.children(self.process))
         else:
-            self.wait_until(f"a process {fault.node}", lambda: self.child(fault.node) or self.over())
-            pid = self.child(fault.node)
-            self.harm([pid] if pid else [], fault)
+            nodes = fault.node.split(" and ")
+            self.wait_until(f"a process {fault.node}", lambda: all(map(self.child, nodes)) or self.over())
+            self.harm([pid for pid in map(self.child, nodes) if pid], fault)
 
     def hold(self, fault):
         """The thread in a process that goes on; nothing, where this user may not, or the role has no thread of its name now."""

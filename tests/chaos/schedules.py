@@ -16,7 +16,7 @@ FORMS = ["coordinator", "rounds", "replicas", "tree", "council", "rounds", "shar
 class Fault:
     after_s: float  # of the one before
     kind: str       # kill, stop, hold, reset, disk; coordinator: kill of the run itself
-    node: str = ""  # whose process; leader: that of the coordinator which leads then; "leader and d": both at once; of `hold` a role
+    node: str = ""  # whose process; leader: that of the coordinator which leads then; "leader and d", "node-1 and node-2": both at once; of `hold` a role
     for_s: float = 0
 
     def __str__(self):
@@ -36,7 +36,7 @@ class Schedule:
         return "\n  ".join([f"seed {self.seed}, {self.form}: {' '.join(self.sets)}; the job is to be {self.end}", *map(str, self.faults)])
 
     def waits_for_copies(self):
-        """Between faults: of two copies that are lost at once nothing is left."""
+        """Between faults: of all copies that are lost at once nothing is left."""
         return self.form in ("replicas", "council", "copied tree", "threads")
 
     def steps(self):
@@ -82,6 +82,11 @@ def drawn(seed):
         if local:
             sets[0] = "protocol.name=local"
             sets += ["protocol.steps=1", f"protocol.outer={draw.choice(['average', 'nesterov'])}"]
+        if draw.random() < 0.5:  # two may go at once; which of them are shards, and in which order they are, differs by now
+            sets[sets.index("cluster.replicas=2")] = "cluster.replicas=3"
+            kills = [each for each in faults if each.kind == "kill"]
+            for fault in kills[:min(2, 5 - len(kills))]:
+                fault.node = " and ".join(draw.sample(CHILDREN, 2))
         return Schedule(seed, form, [*sets, f"codec.params={codec}"], faults, replays=not local and codec in ("none", "changed"))
     if form == "threads":
         sets += ["cluster.replicas=2", "cluster.placement=colocated", "cluster.progress_s=1.5"]

@@ -101,7 +101,9 @@ class Harness:
 
     def is_whole(self):
         """Whether each shard has its copies, and all of them count. That of a copy which is whole is told to the coordinator first."""
-        wanted = 2 * next(int(each.split("=")[1]) for each in self.schedule.sets if each.startswith("cluster.shards"))
+        shards, replicas = (next(int(each.split("=")[1]) for each in self.schedule.sets if each.startswith(f"cluster.{key}="))
+                            for key in ("shards", "replicas"))
+        wanted = shards * replicas
         for again in (True, False):
             roles = self.roles()
             copies = [each for each in roles or [] if each["role"] in ("shard", "replica") and each["state"] != "has ended"]

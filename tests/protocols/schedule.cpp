@@ -280,6 +280,9 @@ options schedule_of(const protocol& of, std::uint64_t seed, trouble how_much) {
   }
   if (of.may_have_backups() && out.protocol.fan_in == 0 && draw.hit(0.5))
     out.job.replicas = 2 + static_cast<std::uint32_t>(draw.below(2));
+  if (out.protocol.fan_in != 0 && of.may_have_backups())
+    if (auto copies = random_stream::keyed(seed, 7951, static_cast<int>(how_much)); copies.hit(0.5))
+      out.job.replicas = 2 + static_cast<std::uint32_t>(copies.below(2));
   draw_parameters(out, draw);
   if (!out.protocol.parameters.contains("steps")) {
     draw_partitions(out, random_stream::keyed(seed, 7937, static_cast<int>(how_much)), static_cast<bool>(of.reduces));
