@@ -16,16 +16,16 @@ rule_effects allreduce_rule::on(const plan& msg) {
   state_.plan = msg;
   rule_effects out;
   std::erase_if(state_.live, [this](const auto& entry) { return !state_.plan.has(entry.first); });
-  std::erase_if(state_.open, [&](const auto& entry) {
-    const bool gone = !state_.plan.has({entry.first.worker, entry.first.incarnation});
-    if (gone)
-      out.emplace_back(discard{entry.second.gradient});
-    return gone;
-  });
   send_params first{.ver = state_.made, .epoch = state_.plan.epoch, .position = state_.position};
   for (const member& who : state_.plan.workers)
     if (state_.live.try_emplace(who, reported_version{.newest = state_.made, .has = begins}).second)
       first.to.push_back(who.worker);
+  std::erase_if(state_.open, [&](const auto& entry) {
+    const bool counts = is_ahead(entry.second) || learn(entry.second);
+    if (!counts)
+      out.emplace_back(discard{entry.second.gradient});
+    return !counts;
+  });
   if (begins) // who comes later has it all from a peer
     out.emplace_back(std::move(first));
   else if (std::ranges::none_of(state_.live, [](const auto& entry) { return entry.second.has; }))
@@ -35,19 +35,31 @@ rule_effects allreduce_rule::on(const plan& msg) {
 }
 
 rule_effects allreduce_rule::on(const push& msg) {
-  const auto from = state_.live.find({msg.id.worker, msg.id.incarnation});
-  if (from == state_.live.end())
+  if (!is_ahead(msg) && !state_.live.contains({msg.id.worker, msg.id.incarnation}))
     return {discard{msg.gradient},
             report{.event = report::kind::push_refused, .worker = msg.id.worker, .text = "its worker takes no part"}};
-  from->second.has = true;
-  const version made{msg.id.clock.value};
-  if (made <= state_.made)
-    return {discard{msg.gradient}}; // it was given a version that was counted before it joined
-  from->second.newest = std::max(from->second.newest, made);
+  if (!is_ahead(msg) && !learn(msg))
+    return {discard{msg.gradient}};
   state_.open.emplace(msg.id, msg);
   rule_effects out;
   count(out);
   return out;
+}
+
+/// Its worker's plan is on its way here: its peers have given it everything meanwhile.
+bool allreduce_rule::is_ahead(const push& msg) const {
+  return msg.epoch > state_.plan.epoch && !state_.live.contains({msg.id.worker, msg.id.incarnation});
+}
+
+/// Whether it counts: a member may have been given a version that was counted before it joined.
+bool allreduce_rule::learn(const push& msg) {
+  const auto from = state_.live.find({msg.id.worker, msg.id.incarnation});
+  if (from == state_.live.end())
+    return false;
+  from->second.has = true;
+  const version made{msg.id.clock.value};
+  from->second.newest = std::max(from->second.newest, made);
+  return made > state_.made;
 }
 
 /// All versions that every member has.
@@ -69,6 +81,8 @@ void allreduce_rule::close(rule_effects& out) {
       continue;
     one = one == nullptr || one->epoch < each.epoch ? &each : one;
     used.emplace_back(discard{each.gradient});
+    if (is_ahead(each))
+      continue;
     auto& known = state_.live.at({id.worker, id.incarnation});
     fact.timings.push_back({id.worker, each.compute, each.at - std::exchange(known.at, each.at), each.samples});
     if (each.compute >= fact.compute) {
@@ -79,7 +93,7 @@ void allreduce_rule::close(rule_effects& out) {
   }
   const std::uint64_t applied = one != nullptr ? std::max(one->applied, state_.samples) : state_.samples;
   fact.loss = one != nullptr ? one->loss : 0;
-  fact.contributions = applied > state_.samples ? static_cast<std::uint32_t>(used.size()) : 0;
+  fact.contributions = applied > state_.samples ? static_cast<std::uint32_t>(fact.timings.size()) : 0;
   out.emplace_back(apply{.ver = made,
                          .epoch = state_.plan.epoch,
                          .workers = static_cast<std::uint32_t>(state_.plan.workers.size()),
@@ -96,7 +110,7 @@ void allreduce_rule::check() const {
   for (const auto& [who, reported] : state_.live)
     TROUPE_ASSERT(state_.plan.has(who));
   for (const auto& [id, each] : state_.open)
-    TROUPE_ASSERT(id.clock.value > state_.made.value && state_.plan.has({id.worker, id.incarnation}));
+    TROUPE_ASSERT(is_ahead(each) || (id.clock.value > state_.made.value && state_.plan.has({id.worker, id.incarnation})));
 }
 
 std::vector<worker_id> allreduce_rule::waiting_for() const {

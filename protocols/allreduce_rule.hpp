@@ -25,6 +25,8 @@ public:
   }
 
 private:
+  bool is_ahead(const push& msg) const;
+  bool learn(const push& msg);
   void count(rule_effects& out);
   void close(rule_effects& out);
 

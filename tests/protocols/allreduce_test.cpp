@@ -527,6 +527,26 @@ TEST(AllreduceRule, WhoJoinsIsGivenNothingByTheLeadAndCountsOnceItHasReported) {
     EXPECT_NE(said.event, report::kind::lost);
 }
 
+/// Its peers have given it everything, and go on with it.
+TEST(AllreduceRule, WhoseReportsComeBeforeItsPlanCountsOnceThatIsHere) {
+  allreduce_rule rule;
+  rule.on(plan_of(1, {0}));
+  const auto made = [&rule](std::uint32_t worker, std::uint64_t ver) {
+    return rule.on(
+        push{.epoch = e(3), .id = {w(worker), {}, {ver}}, .gradient = t(10 * ver + worker), .samples = 10, .applied = 10 * ver});
+  };
+  for (const std::uint64_t ver : {1U, 2U})
+    EXPECT_EQ(made(1, ver), rule_effects{});
+  const rule_effects one = made(0, 1);
+  EXPECT_EQ(only<report>(one).contributions, 1U);
+  EXPECT_EQ(all<discard>(one), (std::vector{discard{t(10)}, discard{t(11)}}));
+  EXPECT_EQ(rule.on(plan_of(2, {0})), rule_effects{});
+  EXPECT_EQ(rule.on(plan_of(3, {0, 1})), rule_effects{});
+  EXPECT_THAT(rule.waiting_for(), ElementsAre(w(0)));
+  EXPECT_EQ(only<report>(made(0, 2)).contributions, 2U);
+  rule.check();
+}
+
 TEST(AllreduceRule, WithoutAnybodyWhoHasTheParametersTheJobIsLost) {
   allreduce_rule rule;
   rule.on(plan_of(1, {0}));
