@@ -140,22 +140,6 @@ holder_effects holder::on(const close& msg) {
   return enqueue(msg);
 }
 
-holder_effects holder::on(const send_order& msg) {
-  return enqueue(msg);
-}
-holder_effects holder::on(const drop_order& msg) {
-  return enqueue(msg);
-}
-holder_effects holder::on(const retain& msg) {
-  return enqueue(msg);
-}
-holder_effects holder::on(const release& msg) {
-  return enqueue(msg);
-}
-holder_effects holder::on(const report& msg) {
-  return enqueue(msg);
-}
-
 void holder::check() const {
   for (const auto& [id, part] : state_.kept) {
     const auto last = state_.newest.find(id.worker);
@@ -274,8 +258,13 @@ void holder::perform(holder_effects& out, const send_order& order) {
 }
 
 void holder::perform(holder_effects& out, const drop_order& order) {
-  if (const auto kept = state_.kept.extract(order.id); kept)
-    discard_unless_empty(out, kept.mapped().gradient);
+  const auto kept = state_.kept.extract(order.id);
+  if (!kept)
+    return;
+  discard_unless_empty(out, std::exchange(kept.mapped().gradient, ticket{}));
+  if (place_.commits)
+    if (push& last = state_.dropped[order.id.worker]; last.id < order.id)
+      last = kept.mapped();
 }
 
 // -- where versions are made in two phases
@@ -527,9 +516,12 @@ holder_effects holder::on(const takes_over& msg) {
       state_.doubtful = std::move(open);
   }
   add_all(out, advance());
-  if ((this_one || msg.shard == holder_id{0}) && !place_.backup_of)
+  if ((this_one || msg.shard == holder_id{0}) && !place_.backup_of) {
     for (const auto& [id, part] : state_.kept)
       out.emplace_back(arrived(place_.self, part));
+    for (const auto& [worker, part] : state_.dropped)
+      out.emplace_back(arrived(place_.self, part));
+  }
   return out;
 }
 

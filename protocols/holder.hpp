@@ -77,6 +77,7 @@ struct holder_state {
   std::map<holder_id, copy_request> asked_for{}; ///< of a shard: by those that catch up
   squared_norm made_of{};                        ///< of this shard's part of the current version's sum, where sums are clipped
   squared_norm committed_of{};                   ///< of the whole sum of the committed version, likewise
+  std::map<worker_id, push> dropped{};           ///< each one's last that was kept and then dropped, without its tensor
   friend bool operator==(const holder_state&, const holder_state&) = default;
 };
 
@@ -94,6 +95,8 @@ struct holder_state {
 /// of the whole: a shard scales its step by them. A backup takes the steps of its shard and sends nothing to workers. When it
 /// takes the shard's place, it sends them what the shard may not have sent; a push that it lacks comes again from its worker, and
 /// a sum from its child. A backup that begins later catches up (catch_up).
+/// An order of a dead lead may still come: its successor is told of what was dropped by it, too. That is decided alike again, for
+/// no tensor is needed for it.
 ///
 /// In a tree, a plan without some aggregator moves others (tree.hpp). A round is summed by the places of its own plan: a close
 /// ahead of its plan waits, and one whose places are no more cannot be prepared.
@@ -111,12 +114,12 @@ public:
   holder_effects on(const push& msg);
   holder_effects on(const partial& msg);
   holder_effects on(const close& msg);
-  holder_effects on(const send_order& msg);
-  holder_effects on(const drop_order& msg);
-  holder_effects on(const retain& msg);
-  holder_effects on(const release& msg);
+  holder_effects on(const send_order& msg) { return enqueue(msg); }
+  holder_effects on(const drop_order& msg) { return enqueue(msg); }
+  holder_effects on(const retain& msg) { return enqueue(msg); }
+  holder_effects on(const release& msg) { return enqueue(msg); }
   /// Comes back once the orders before it are performed, so that it is true here too. A lead's `held` goes this way.
-  holder_effects on(const report& msg);
+  holder_effects on(const report& msg) { return enqueue(msg); }
   holder_effects on(const worker_down& msg);
   holder_effects on(const holder_down& msg);
   holder_effects on(const summed& msg); ///< the answer to `sum_up`

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the coordinator and the evaluator of a simulated cluster do.
+#include <algorithm>
 #include <utility>
 
 #include "kernels/assert.hpp"
@@ -35,13 +36,18 @@ void cluster::coordinator_role::die() {
 /// What the last one knew beside decisions is lost with it.
 void cluster::coordinator_role::replace(cluster& in) {
   // Who is dead hears nothing, and is not obeyed any more.
+  const auto forget = [&in](envelope& mail) {
+    if (mail.from != the_coordinator && mail.to != the_coordinator)
+      return;
+    if (std::holds_alternative<takes_over>(mail.content) && !mail.lost)
+      in.coordinator_->untold.push_back(mail);
+    mail.lost = true;
+  };
   for (event* each : in.queue_.pending())
-    if (auto* mail = std::get_if<envelope>(each);
-        mail != nullptr && (mail->from == the_coordinator || mail->to == the_coordinator)) {
-      if (std::holds_alternative<takes_over>(mail->content) && !mail->lost)
-        in.coordinator_->untold.push_back(*mail);
-      mail->lost = true;
-    }
+    if (auto* mail = std::get_if<envelope>(each))
+      forget(*mail);
+  for (const auto& worker : in.workers_)
+    std::ranges::for_each(worker->parked, forget);
   std::map<worker_id, incarnation> newest;
   for (const auto& worker : in.workers_)
     if (worker->bound)

@@ -66,7 +66,9 @@ struct HolderState {
   askedFor @17 :List(AskedForEntry);
   madeOf @18 :SquaredNorm;
   committedOf @19 :SquaredNorm;
+  dropped @20 :List(DroppedEntry);
 
+  struct DroppedEntry { key @0 :UInt32; value @1 :Push; }
   struct CatchUp {
     admitted @0 :Bool;
     view @1 :UInt64;

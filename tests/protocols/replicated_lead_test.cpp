@@ -58,6 +58,23 @@ TEST(ReplicatedLead, WhatComesMeanwhileWaits) {
   EXPECT_FALSE(subject.next());
 }
 
+TEST(ReplicatedLead, ALimitThatComesMeanwhileHoldsForTheNextVersion) {
+  replicated_lead subject = first_lead();
+  const close first = proposed_by(subject);
+  for (const std::uint32_t worker : {0U, 1U})
+    EXPECT_THAT(subject.on(arrived_at(worker, 2)), IsEmpty());
+  EXPECT_THAT(subject.on(lead_input{hold_order{.now = true}}), IsEmpty());
+  subject.on(prepared_by(0, first));
+  subject.on(prepared_by(1, first));
+  close second;
+  while (const auto out = subject.next())
+    if (count<close>(*out) > 0)
+      second = only<close>(*out);
+  EXPECT_EQ(second.ver, v(2));
+  EXPECT_THAT(second.send_to, IsEmpty());
+  EXPECT_TRUE(subject.decides()->held());
+}
+
 TEST(ReplicatedLead, WhatComesWhileItHoldsWaitsForTheResume) {
   replicated_lead subject = first_lead();
   subject.on(lead_input{hold_order{.at_version = 1}});
@@ -292,6 +309,32 @@ TEST(TwoPhases, ANewLeadIsToldAgainWhatIsPrepared) {
   subject.on(summed{v(1), 1, t(7)});
   const auto said = all<send_prepared>(subject.on(takes_over{h(0), h(2), 1}));
   EXPECT_THAT(said, ElementsAre(send_prepared{{h(1), v(1), 1}}));
+}
+
+/// Its worker has heard of the new lead, and sent the push again; then an order of the last one came.
+TEST(TwoPhases, ANewLeadIsToldWhatTheLastOneHadDropped) {
+  holder subject{holder_tree({.workers = 2, .shards = 2, .replicas = 2})[1]};
+  subject.on(plan_of(1, {0, 1}));
+  const auto pushed = [&subject](std::uint64_t clock) {
+    subject.on(push{.epoch = e(1), .id = {w(0), {}, {clock}}, .gradient = t(clock)});
+  };
+  const auto reported = [&subject] {
+    std::vector<push_id> out;
+    for (const send_arrival& each : all<send_arrival>(subject.on(takes_over{.shard = h(0), .by = h(2)}))) {
+      EXPECT_EQ(each.arrival.push.gradient, ticket{});
+      out.push_back(each.arrival.push.id);
+    }
+    return out;
+  };
+  const push_id first{w(0), {}, {1}}, second{w(0), {}, {2}};
+  pushed(1);
+  EXPECT_EQ(subject.on(drop_order{first}), (holder_effects{discard{t(1)}}));
+  EXPECT_THAT(reported(), ElementsAre(first));
+  pushed(2);
+  subject.on(drop_order{second});
+  pushed(1); // late
+  subject.on(drop_order{first});
+  EXPECT_THAT(reported(), ElementsAre(second)) << "of each worker the last";
 }
 
 TEST(TwoPhases, ANewLeadIsToldAgainWhatIsMade) {
