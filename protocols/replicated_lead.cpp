@@ -177,8 +177,12 @@ lead_effects replicated_lead::abandon() {
   state_.missing.clear();
   state_.unable.clear();
   state_.squares.clear();
-  state_.record.decision = std::max(state_.record.decision + 1, state_.takes_over ? first_of(state_.view) : 0);
+  ++state_.record.decision;
   lead_ = make_(state_.record.from);
+  if (std::exchange(state_.takes_over, false)) { // what it decides now, the last one has not decided
+    begin_view();
+    state_.record.from = lead_->state();
+  }
   return {out};
 }
 

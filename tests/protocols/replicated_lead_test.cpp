@@ -195,6 +195,8 @@ TEST_P(SuccessorThatAbandons, HasHeardItsOrders) {
   EXPECT_EQ(next.waiting_for(), std::set{h(0)}) << "still";
   EXPECT_EQ(count<commit_order>(next.on(GetParam() ? death : order)), 1u) << "which abandons it";
   go_on();
+  EXPECT_GT(again.decision, std::uint64_t{1} << 39);
+  EXPECT_GT(again.key, std::uint64_t{1} << 39) << "the last lead may have sent others under the number that followed";
   next.on(prepared_by(0, again));
   go_on();
   EXPECT_EQ(next.decides()->current(), v(1));
