@@ -43,8 +43,8 @@ replicated_lead_state replicated_lead::state() const {
 
 lead_effects replicated_lead::on(lead_input msg) {
   if (state_.open || !state_.waiting.empty() || must_wait(msg) || state_.needs_orders) {
-    const auto next = is_order(msg) ? std::ranges::find_if_not(state_.waiting, is_order) : state_.waiting.end();
-    state_.waiting.insert(next, std::move(msg)); // a limit holds for whatever is decided from now on
+    const auto before = is_order(msg) ? std::ranges::find_if_not(state_.waiting, is_order) : state_.waiting.end();
+    state_.waiting.insert(before, std::move(msg)); // a limit holds for whatever is decided from now on
     return is_hopeless() ? abandon() : lead_effects{};
   }
   return decide(std::move(msg));
