@@ -378,11 +378,13 @@ coordinator_effects coordinator::take_office(const lead_report& said) {
   if (state_.stopped || !started())
     return {};
   coordinator_effects out;
+  state_.ordered = next_hold().order;
+  if (said.plans.empty()) // a lead that has heard of no plan begins with the first
+    out.emplace_back(hold{state_.ordered});
   for (const plan& each : said.plans)
     if (each.epoch != plan_epoch{} && each.epoch < state_.plan.epoch)
       out.emplace_back(send_plan{each});
   out.emplace_back(send_plan{state_.plan});
-  state_.ordered = next_hold().order;
   next_plan();
   repeat_to_lead(out);
   arm_timers(out, said.trained);

@@ -53,8 +53,12 @@ holder_effects holder::on(const plan& msg) {
     if (msg.rooted > state_.plan.epoch)
       take_place(msg);
     state_.plan = msg;
-    // Pushes of workers forgotten here are refused as foreign from now on.
-    std::erase_if(state_.newest, [this](const auto& seen) { return state_.plan.rank_of(seen.first) < 0; });
+    // Pushes of workers forgotten here are refused as foreign from now on. One that is kept came ahead of the plan that brings
+    // its worker back.
+    std::erase_if(state_.newest, [this](const auto& seen) {
+      const auto first = state_.kept.lower_bound({.worker = seen.first});
+      return state_.plan.rank_of(seen.first) < 0 && (first == state_.kept.end() || first->first.worker != seen.first);
+    });
   }
   return advance();
 }
@@ -71,8 +75,6 @@ void holder::take_place(const plan& in) {
 holder_effects holder::on(const push& msg) {
   const push_id id = msg.id;
   const auto seen = state_.newest.find(id.worker);
-  // A push may be kept though its worker was forgotten: it came ahead of the plan that brought the worker back, and the plan that
-  // left it out came after.
   const bool old = (seen != state_.newest.end() && id <= seen->second) || state_.kept.contains(id);
   // The lead judges a push of a plan that is not here yet: if it were refused, the lead would wait for it for ever.
   const bool foreign = msg.epoch <= state_.plan.epoch && !state_.plan.has({id.worker, id.incarnation});
@@ -538,7 +540,8 @@ holder_effects holder::on(const admit_order& msg) {
     ask_for_copies(out, place_, state_);
   } else if (msg.holder != place_.self && place_.backup_of.value_or(place_.self) == msg.shard) {
     add_backup(msg.holder);
-    state_.admitted[msg.holder] = msg.view;
+    std::uint64_t& view = state_.admitted[msg.holder];
+    view = std::max(view, msg.view); // what the last lead had said may come late
     answer_requests(out, place_, state_);
   }
   return out;

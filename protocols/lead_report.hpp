@@ -24,7 +24,7 @@ struct lead_report {
   friend bool operator==(const lead_report&, const lead_report&) = default;
 };
 
-/// How many plans a lead remembers for whoever has missed one.
+/// How many plans a lead remembers for whoever has missed one. That of the open round is always one of them.
 inline constexpr std::size_t most_plans = 8;
 
 /// Counts the steps that a lead reports.

@@ -27,9 +27,8 @@ replicated_lead::replicated_lead(maker make, decision_record from, std::uint64_t
     : make_(std::move(make)),
       lead_(make_(from.from)), state_{.record = std::move(from), .view = view, .takes_over = view > 0, .needs_orders = view > 0} {
   std::ranges::move(std::exchange(state_.record.since, {}), std::back_inserter(state_.waiting));
-  if (state_.waiting.empty() && std::exchange(state_.takes_over, false)) // nothing is known of what the last lead has decided
-    begin_view();
-  state_.record.from = lead_->state();
+  if (state_.waiting.empty()) // nothing is known of what the last lead has decided
+    decide_anew();
 }
 
 replicated_lead::replicated_lead(maker make, replicated_lead_state from)
@@ -50,10 +49,13 @@ lead_effects replicated_lead::on(lead_input msg) {
   return decide(std::move(msg));
 }
 
-/// Decisions and sendings get numbers that no lead before has given.
-void replicated_lead::begin_view() {
-  state_.record.decision = std::max(state_.record.decision, first_of(state_.view));
-  lead_->number_sendings_from(first_of(state_.view));
+/// From here on. Where the last lead has decided up to here, decisions and sendings get numbers that no lead before has given.
+void replicated_lead::decide_anew() {
+  if (std::exchange(state_.takes_over, false)) {
+    state_.record.decision = std::max(state_.record.decision, first_of(state_.view));
+    lead_->number_sendings_from(first_of(state_.view));
+  }
+  state_.record.from = lead_->state();
 }
 
 /// While the lead holds, only what ends that, and what is asked of the held version.
@@ -76,13 +78,9 @@ std::optional<lead_effects> replicated_lead::next() {
 
 /// Once the record is decided again, what the coordinator has ordered comes before all else, and the deaths before pushes.
 void replicated_lead::hear_of_orders() {
-  if (state_.open || state_.takes_over || !state_.needs_orders)
-    return;
-  const auto order = std::ranges::find_if(state_.waiting, is_order);
-  if (order == state_.waiting.end())
+  if (state_.open || state_.takes_over || !state_.needs_orders || state_.waiting.empty() || !is_order(state_.waiting.front()))
     return;
   state_.needs_orders = false;
-  std::rotate(state_.waiting.begin(), order, std::next(order));
   std::ranges::stable_partition(state_.waiting, [](const lead_input& msg) { return !std::holds_alternative<arrival>(msg); });
 }
 
@@ -135,9 +133,7 @@ lead_effects replicated_lead::commit() {
   state_.open.reset();
   state_.record.since.clear();
   ++state_.record.decision;
-  if (std::exchange(state_.takes_over, false))
-    begin_view();
-  state_.record.from = lead_->state();
+  decide_anew();
   return out;
 }
 
@@ -179,10 +175,7 @@ lead_effects replicated_lead::abandon() {
   state_.squares.clear();
   ++state_.record.decision;
   lead_ = make_(state_.record.from);
-  if (std::exchange(state_.takes_over, false)) { // what it decides now, the last one has not decided
-    begin_view();
-    state_.record.from = lead_->state();
-  }
+  decide_anew();
   return {out};
 }
 

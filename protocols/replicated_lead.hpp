@@ -25,6 +25,7 @@ struct decision_record {
   std::uint64_t decision = 1;      ///< of the close
   std::set<holder_id> holders{};   ///< who must be prepared
   squared_norm squares_before{};   ///< of the sum of the version before
+  std::vector<plan> plans{};       ///< to a backup that is new: those that it may not have heard
   friend bool operator==(const decision_record&, const decision_record&) = default;
 };
 
@@ -101,7 +102,7 @@ public:
   void check() const;
 
 private:
-  void begin_view();
+  void decide_anew();
   bool must_wait(const lead_input& msg) const;
   void hear_of_orders();
   lead_effects decide(lead_input msg);

@@ -101,7 +101,11 @@ public:
   }
   /// A backup of the lead's shard keeps the newest.
   void on(decision_record msg) {
-    if (machine_.place().backup_of == holder_id{0})
+    if (machine_.place().backup_of != holder_id{0})
+      return;
+    for (const plan& each : std::exchange(msg.plans, {}))
+      remember(each);
+    if (msg.decision >= succession_.first.decision) // else it is from the lead before
       succession_.first = std::move(msg);
   }
 
@@ -109,10 +113,7 @@ public:
 
   void on(const plan& msg) {
     reported_.on(msg);
-    if (plans_.empty() || msg.epoch > plans_.back().epoch)
-      plans_.push_back(msg);
-    if (plans_.size() > most_plans)
-      plans_.erase(plans_.begin());
+    remember(msg);
     both(msg);
   }
   void on(const worker_down& msg) { both(msg); }
@@ -224,6 +225,19 @@ public:
   std::size_t retained() const { return retained_.size(); }
 
 private:
+  /// For whoever has missed one.
+  void remember(const plan& msg) {
+    const auto at = std::ranges::lower_bound(plans_, msg.epoch, {}, &plan::epoch);
+    if (at == plans_.end() || at->epoch != msg.epoch)
+      plans_.insert(at, msg);
+    if (plans_.size() > most_plans)
+      plans_.erase(std::next(plans_.begin(), plans_.front().epoch == in_use_ ? 1 : 0));
+  }
+  void note_use(const close& msg) { in_use_ = msg.send_to.empty() ? in_use_ : msg.send_epoch; }
+  void note_use(const send_order& msg) { in_use_ = std::ranges::count(msg.to, evaluator) > 0 ? in_use_ : msg.epoch; }
+  template <class Message>
+  void note_use(const Message&) {}
+
   template <class Message>
   void both(const Message& msg) {
     ask(msg);
@@ -231,6 +245,7 @@ private:
   }
   template <class Message>
   void ask(const Message& msg) {
+    note_use(msg);
     const holder_effects effects = machine_.on(msg);
     if (world_.checks())
       machine_.check();
@@ -373,8 +388,11 @@ private:
   /// Whoever takes the lead's place knows of the new one, and the new one of what is decided.
   void perform_as_lead(const admit_order& msg) {
     order(msg, true);
-    if (msg.shard == holder_id{0})
-      world_.tell_backups(machine_.place().backups, replicated_->newest_record());
+    if (msg.shard != holder_id{0})
+      return;
+    decision_record now = replicated_->newest_record();
+    now.plans = plans_;
+    world_.tell_backups(machine_.place().backups, now);
   }
   /// An evaluation needs every shard's parameters, even where each shard decides alone.
   void perform_as_lead(const send_order& msg) { order(msg, !per_push_ || std::ranges::count(msg.to, evaluator) > 0); }
@@ -429,7 +447,8 @@ private:
   std::unique_ptr<replicated_lead> replicated_;
   std::vector<std::function<void()>> early_; ///< for the lead, before this shard knows that it is the lead's
   reported_steps reported_;
-  std::vector<plan> plans_; ///< the last
+  std::vector<plan> plans_; ///< the last, and that under which workers were sent parameters last
+  plan_epoch in_use_{};     ///< of that one
   ticket_store<tensor> store_;
   std::map<ticket, push_id> pushes_; ///< those in the store; its other tensors are children's sums
   std::map<ticket, tensor> retained_;

@@ -287,10 +287,13 @@ void replicas_are_one::stepping(member who, const close& round, std::span<const 
 void replicas_are_one::has(member who, version ver, std::uint64_t fingerprint) {
   newest_[who] = ver;
   one_version& known = versions_[ver];
+  const auto is_there = [&](const member& other) { return plans_.rbegin()->second.has(other); };
   if (known.holders.empty())
     known.fingerprint = fingerprint;
-  else if (known.fingerprint != fingerprint)
+  else if (known.fingerprint != fingerprint && std::ranges::any_of(known.holders, is_there))
     wrong(fmt::format("worker {} has another version {} than the rest", text_of(who), ver.value));
+  else if (known.fingerprint != fingerprint) // made again of a sum that was not finite: nobody takes a step
+    known = {.fingerprint = fingerprint};
   known.holders.insert(who);
 }
 
@@ -319,15 +322,14 @@ limits_are_exact::limits_are_exact(const options& job)
 void limits_are_exact::heard(nanoseconds, endpoint from, endpoint to, const message& msg) {
   if (const auto* now = std::get_if<plan_envelope>(&msg))
     plans_.try_emplace((*now)->epoch, **now);
-  if (const auto* part = std::get_if<params_envelope>(&msg);
-      part != nullptr && to.kind == role::evaluator && part->from.value == 0
-      && part->head.key > std::exchange(evaluated_, std::max(evaluated_, part->head.key)) && part->head.ver != held_at_
-      && !(asked_again_ && part->head.ver < held_at_))
-    wrong(fmt::format("version {} is evaluated, and {} held", part->head.ver.value, held_at_.value));
   // A lead that takes over is asked once more for what it holds, and a coordinator that does asks once more.
   const bool may_come_again = asked_again_ || !proposed_.empty();
-  if (const auto* found = std::get_if<evaluated>(&msg);
-      found != nullptr && found->ver != held_at_ && !(may_come_again && found->ver < held_at_))
+  const auto is_wrong = [&](version ver) { return ver != held_at_ && !(may_come_again && ver < held_at_); };
+  if (const auto* part = std::get_if<params_envelope>(&msg);
+      part != nullptr && to.kind == role::evaluator && part->from.value == 0
+      && part->head.key > std::exchange(evaluated_, std::max(evaluated_, part->head.key)) && is_wrong(part->head.ver))
+    wrong(fmt::format("version {} is evaluated, and {} held", part->head.ver.value, held_at_.value));
+  if (const auto* found = std::get_if<evaluated>(&msg); found != nullptr && is_wrong(found->ver))
     wrong(fmt::format("version {} was evaluated, and {} is held", found->ver.value, held_at_.value));
   if (const auto* proposal = std::get_if<close>(&msg); proposal != nullptr && from.kind == role::lead)
     proposed_.try_emplace(proposal->decision, limit_);
@@ -368,15 +370,20 @@ void limits_are_exact::decided(nanoseconds, holder_id shard, const lead& by, con
   if (!proposed_.empty() && std::ranges::none_of(effects, is_close))
     return;
   bool reached = holds_;
-  // Where steps are but counted, a version is followed by the end of the push that it counts, or of the first of them. If those
-  // who reported a version are dead, the next one says how much is applied.
+  // Where steps are but counted, a version is followed by the ends of the pushes that it counts. One that was made again is as
+  // the last who made it report it. If those who reported a version are dead, the next one says how much is applied.
   const auto counted = [&](const lead_effect& version_made) -> std::uint64_t {
-    const auto* next = &version_made == &effects.back() ? nullptr : std::get_if<drop_order>(&version_made + 1);
-    if (next == nullptr)
+    const push* last = nullptr;
+    for (const lead_effect* next = &version_made + 1; next <= &effects.back(); ++next) {
+      const auto* end = std::get_if<drop_order>(next);
+      if (end == nullptr)
+        break;
+      if (const push& one = pushed_[end->id]; last == nullptr || one.epoch > last->epoch)
+        last = &one;
+    }
+    if (last == nullptr)
       return 0;
-    const push& reported = pushed_[next->id];
-    return reported.applied > 0 ? reported.applied - std::min(reported.applied, samples_)
-                                : static_cast<std::uint64_t>(reported.samples);
+    return last->applied > 0 ? last->applied - std::min(last->applied, samples_) : static_cast<std::uint64_t>(last->samples);
   };
   for (const lead_effect& effect : effects)
     if (const auto* round = std::get_if<close>(&effect)) {

@@ -82,10 +82,10 @@ void cluster::roster::kill(holder_id who) {
 
 void cluster::roster::take_over(const takes_over& notice) {
   all_.at(notice.shard.value) = all_.at(notice.by.value);
-  ++moves_[notice.shard];
+  moves_[notice.shard] = notice.by;
 }
 
-bool cluster::roster::reaches(holder_id to, const std::map<holder_id, std::uint64_t>& heard) const {
+bool cluster::roster::reaches(holder_id to, const std::map<holder_id, holder_id>& heard) const {
   const auto moved = moves_.find(to), known = heard.find(to);
   return moved == moves_.end() || (known != heard.end() && known->second == moved->second);
 }

@@ -27,10 +27,10 @@ public:
   std::vector<holder_role*> here() const;
   /// The numbers at which nobody lives, the highest first.
   std::vector<holder_id> dead() const;
-  /// How often a backup has taken the place of each shard.
-  const std::map<holder_id, std::uint64_t>& moves() const { return moves_; }
+  /// Which backup was the last to take the place of each shard.
+  const std::map<holder_id, holder_id>& moves() const { return moves_; }
   /// Whether what is sent there comes to who is there now, by the moves of which the sender has heard.
-  bool reaches(holder_id to, const std::map<holder_id, std::uint64_t>& heard) const;
+  bool reaches(holder_id to, const std::map<holder_id, holder_id>& heard) const;
 
 private:
   std::size_t copies_of(holder_id shard) const;
@@ -38,7 +38,7 @@ private:
 
   cluster& in_;
   std::map<std::uint32_t, std::shared_ptr<holder_role>> all_;
-  std::map<holder_id, std::uint64_t> moves_;
+  std::map<holder_id, holder_id> moves_;
 };
 
 } // namespace troupe::protocols::sim

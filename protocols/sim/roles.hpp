@@ -108,10 +108,10 @@ struct cluster::worker_role {
   step_overlap overlap{};
   std::uint32_t cut_by = 0; ///< plan::partition_kib of these
   int partitions = 0;
-  std::vector<envelope> parked{};             ///< while it is paused or cut off, or the job is held
-  std::optional<push_budget> budget{};        ///< of this life
-  std::vector<push_envelope> pushed{};        ///< since it adopted a new version
-  std::map<holder_id, std::uint64_t> moves{}; ///< of which it has heard: what it sends to a shard's last place is lost
+  std::vector<envelope> parked{};         ///< while it is paused or cut off, or the job is held
+  std::optional<push_budget> budget{};    ///< of this life
+  std::vector<push_envelope> pushed{};    ///< since it adopted a new version
+  std::map<holder_id, holder_id> moves{}; ///< of which it has heard: what it sends to a shard's last place is lost
 
 private:
   void encode(push_envelope& newest);
@@ -173,8 +173,8 @@ struct cluster::holder_role {
 
   cluster& in;
   holder_place place;
-  holder_id born;                             ///< its number before it took a shard's place
-  std::map<holder_id, std::uint64_t> moves{}; ///< as in a worker
+  holder_id born;                         ///< its number before it took a shard's place
+  std::map<holder_id, holder_id> moves{}; ///< as in a worker
   host_id host;
   bool alive = true;
   training_timers timers; ///< the lead's

@@ -33,7 +33,7 @@ void cluster::holder_role::hear(const message& msg) {
                  [&](const takes_over& m) {
                    if (m.by == place.self)
                      place.self = m.shard;
-                   ++moves[m.shard];
+                   moves[m.shard] = m.by;
                    bound.on(m);
                    place = bound.machine().place();
                  },

@@ -105,7 +105,7 @@ void cluster::worker_role::hear(const message& msg) {
                  [&](const fetch_order& m) { bound->on(m); },
                  [&](const hold_order& m) { bound->on(m); },
                  [&](const takes_over& m) {
-                   ++moves[m.shard];
+                   moves[m.shard] = m.by;
                    bound->on(m);
                  },
                  [&](const computed_partition& m) {

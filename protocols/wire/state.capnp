@@ -120,6 +120,7 @@ struct DecisionRecord {
   decision @2 :UInt64;
   holders @3 :List(UInt32);
   squaresBefore @4 :SquaredNorm;
+  plans @5 :List(Plan);
 
   struct LeadInput {
     union {

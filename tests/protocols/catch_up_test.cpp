@@ -207,6 +207,8 @@ TEST(CatchUp, AnAdmissionByAnEarlierLeadIsNotEnough) {
   subject.on(admit(0));
   EXPECT_THAT(subject.on(copy_request{h(2), v(0), {0, 1}, 7, 1}), IsEmpty());
   EXPECT_EQ(count<send_copy>(subject.on(admit(0, 1))), 2u);
+  subject.on(admit(0));
+  EXPECT_EQ(count<send_copy>(subject.on(copy_request{h(2), v(0), {2}, 7, 1})), 1u) << "the earlier one's came late";
 }
 
 TEST(CatchUp, AShardAnswersWithTheVersionThatIsAskedFor) {

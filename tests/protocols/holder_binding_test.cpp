@@ -60,6 +60,7 @@ struct shard_of_words {
   std::vector<arm_timer> armed;
   std::vector<std::string> complaints;
   std::vector<measured> squares_wanted;
+  decision_record recorded; ///< the last
 
   nanoseconds now() const { return clock; }
   void pause() { clock_runs = false; }
@@ -79,6 +80,7 @@ struct shard_of_words {
   }
   void tell_backups(const std::vector<holder_id>& backups, const decision_record& record) {
     log.push_back(fmt::format("record of {} inputs to {} backups", record.since.size(), backups.size()));
+    recorded = record;
   }
   template <class Order>
   void tell_others(const Order& msg, nanoseconds head_start) {
@@ -461,6 +463,46 @@ TEST_F(HolderBinding, TheLeadsBackupsHearOfANewOneWhatIsDecided) {
   EXPECT_THAT(said(), ElementsAre("others: admit 3", "itself: admit 3", "record of 0 inputs to 1 backups"));
   subject->on(new_backup{h(4), h(1)});
   EXPECT_THAT(said(), ElementsAre("others: admit 4", "itself: admit 4")) << "of another shard";
+}
+
+TEST_F(HolderBinding, ABackupKeepsTheNewestOfWhatItIsToldToGoOnFrom) {
+  subject =
+      std::make_unique<holder_binding<shard_of_words>>(world, holder_tree({.workers = 2, .replicas = 2})[1], lead_succession{});
+  subject->on(decision_record{.from = {.made = v(4)}, .decision = 5});
+  subject->on(decision_record{.from = {.made = v(3)}, .decision = 4});
+  EXPECT_EQ(subject->report_to_next()->made, v(4)) << "the last lead's came late";
+  subject->on(decision_record{.from = {.made = v(5)}, .decision = 5});
+  EXPECT_EQ(subject->report_to_next()->made, v(5)) << "one that is new joins before the next decision";
+}
+
+TEST_F(HolderBinding, ThePlanOfTheOpenRoundIsToldTheNextCoordinatorHoweverManyCameSince) {
+  shard_that_leads();
+  decide({send_params{.to = {w(0), w(1)}, .epoch = e(2)}});
+  for (std::uint32_t epoch = 2; epoch <= 12; ++epoch)
+    subject->on(plan_of(epoch, {0, 1}));
+  const std::vector<plan> told = subject->report_to_next()->plans;
+  EXPECT_EQ(told.size(), most_plans);
+  EXPECT_EQ(told[0], plan_of(2, {0, 1}));
+  EXPECT_EQ(told[1], plan_of(6, {0, 1})) << "the others are the last";
+  subject->on(send_order{.epoch = e(12), .to = {w(1)}});
+  subject->on(plan_of(13, {0, 1}));
+  EXPECT_EQ(subject->report_to_next()->plans.front().epoch, e(6));
+}
+
+/// It may lead when a worker has missed one under which parameters are on their way.
+TEST_F(HolderBinding, ABackupThatComesLaterKnowsThePlansThatTheLeadKnows) {
+  shard_above_an_aggregator();
+  subject->on(plan_of(3, {0, 1}));
+  subject->on(new_backup{h(4), h(1)});
+  EXPECT_THAT(world.recorded.plans, IsEmpty()) << "of another shard";
+  subject->on(new_backup{h(3), h(0)});
+  ASSERT_THAT(world.recorded.plans, ElementsAre(plan_of(1, {0, 1}), plan_of(3, {0, 1})));
+  subject =
+      std::make_unique<holder_binding<shard_of_words>>(world, holder_tree({.workers = 2, .replicas = 2})[1], lead_succession{});
+  subject->on(plan_of(3, {0, 1}));
+  subject->on(plan_of(4, {0, 1}));
+  subject->on(world.recorded);
+  EXPECT_THAT(subject->report_to_next()->plans, ElementsAre(plan_of(1, {0, 1}), plan_of(3, {0, 1}), plan_of(4, {0, 1})));
 }
 
 TEST_F(HolderBinding, AGradientIsCompensatedWithTheParametersAsTheyWereWhenTheyWereRetained) {

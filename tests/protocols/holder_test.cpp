@@ -52,14 +52,19 @@ TEST(Holder, RepeatedPushIsDiscardedUnderANewPlanToo) {
 
 TEST(Holder, RepeatedPushIsDiscardedThoughThePlansOfItsDeathAndReturnComeLate) {
   holder subject = shard();
-  push first = push_of(0);
-  first.epoch = e(3);
-  subject.on(first);
+  push second = push_of(0, 2);
+  second.epoch = e(3);
+  subject.on(second);
   subject.on(plan_of(2, {1}));
+  const auto late = [](std::uint64_t clock) {
+    push out = push_of(0, clock, 7);
+    out.epoch = e(3);
+    return out;
+  };
+  const holder_effects refused{discard{t(7)}, report{.event = report::kind::push_discarded}};
+  EXPECT_EQ(subject.on(late(1)), refused) << "an older one";
   subject.on(plan_of(3, {0, 1}));
-  push again = first;
-  again.gradient = t(7);
-  EXPECT_EQ(subject.on(again), (holder_effects{discard{t(7)}, report{.event = report::kind::push_discarded}}));
+  EXPECT_EQ(subject.on(late(2)), refused);
   EXPECT_EQ(subject.kept(), 1u);
 }
 

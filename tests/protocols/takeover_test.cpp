@@ -20,7 +20,7 @@ ledger::course course_of(std::vector<member> workers, std::uint32_t epoch = 4) {
 }
 const std::vector<member> both{{{0}, {}}, {{1}, {2}}};
 const std::map<worker_id, incarnation> newest{{{0}, {}}, {{1}, {2}}};
-const lead_report at_forty{.made = {40}, .samples = 140};
+const lead_report at_forty{.plans = {course_of(both).plan}, .made = {40}, .samples = 140};
 
 coordinator next_one(const ledger::course& decided, const lead_report& lead, coordinator_options options = two_workers,
                      const std::map<worker_id, incarnation>& incarnations = newest) {
@@ -62,6 +62,16 @@ TEST(TakingOver, PlansUnderWhichSomethingMayBeOnItsWayAreToldAgainInTheirOrder) 
   said.plans = {plan{}, course_of(both).plan};
   auto another = next_one(course_of(both), said);
   EXPECT_EQ(all_of<send_plan>(another.take_office(said)).size(), 2U) << "each once";
+}
+
+/// The next coordinator may die between two messages.
+TEST(TakingOver, ALeadThatHasHeardOfNoPlanHearsItsLimitBeforeTheFirst) {
+  auto next = next_one(course_of(both), {});
+  const auto effects = next.take_office({});
+  ASSERT_TRUE(std::holds_alternative<hold>(effects.front()));
+  EXPECT_EQ(std::get<hold>(effects.front()).order.at_version, 50U);
+  EXPECT_EQ(all_of<hold>(effects).back(), std::get<hold>(effects.front()))
+      << "a new lead hears it once more, behind what it must know";
 }
 
 TEST(TakingOver, TheNextEvaluationIsThatAfterWhatTheLeadHasApplied) {
