@@ -39,8 +39,11 @@ target_compile_features(troupe_options INTERFACE cxx_std_20)
 target_compile_options(troupe_options INTERFACE
   "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic>>"
   "$<BUILD_INTERFACE:$<$<AND:$<BOOL:${TROUPE_WERROR}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>>")
-if(TROUPE_UNITY) # it means a type of a header, and takes every source of a batch for one
-  target_compile_options(troupe_options INTERFACE "$<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>>")
+if(TROUPE_UNITY)
+  # It means a type of a header, and takes every source of a batch for one. With more room than it allows itself, g++ looks less often
+  # for what it can free, and takes a tenth less time.
+  target_compile_options(troupe_options INTERFACE
+    "$<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage;--param=ggc-min-expand=200;--param=ggc-min-heapsize=500000>>")
 endif()
 if(TROUPE_WERROR AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND (TROUPE_SANITIZE OR CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13))
   # They guess at what inlined code may do, each version and each sanitizer otherwise: they are to be read, and keep nobody from building.
