@@ -111,6 +111,22 @@ std::string no_blocks(const job& job, const parameter_layout& layout) {
                      sparse ? "leaves most elements out" : "rounds it by the largest number near it", key);
 }
 
+/// Why some of the job's shards would have no parameters, and what would be right. Empty: all have some.
+std::string empty_shards(const job& job, const parameter_layout& layout) {
+  const std::int64_t unit = job.codec.cut_unit(), most = (layout.floats() + unit - 1) / unit;
+  if (most == 0 || job.cluster.shards <= most)
+    return "";
+  const bool push = kernels::block_of(job.codec.form()) == unit;
+  const std::string why = unit == flat_alignment
+                              ? ""
+                              : fmt::format(", which {} = \"{}\" encodes together", push ? "codec.push" : "codec.params",
+                                            push ? job.codec.push : job.codec.params);
+  return fmt::format(
+      "cluster.shards = {} leaves some without parameters: those of this model are cut at multiples of {} elements{}; "
+      "write at most cluster.shards = {}",
+      job.cluster.shards, unit, why, most);
+}
+
 } // namespace
 
 std::vector<model_kind> model_kinds(const extensions& added) {
@@ -192,7 +208,8 @@ result<model> build_model(const job& job, const data_format& data, const extensi
     if (auto ok = choose_slots(made->layout(), job.optimizer); !ok)
       return ok.error();
   if (made)
-    for (auto why : {no_statistics(job, made->layout(), added), no_blocks(job, made->layout())})
+    for (auto why :
+         {no_statistics(job, made->layout(), added), no_blocks(job, made->layout()), empty_shards(job, made->layout())})
       if (!why.empty())
         return error{errc::bad_model, std::move(why)};
   return made;

@@ -158,6 +158,15 @@ class Statistics(Case):
                 with self.subTest(sentence, command=command):
                     self.assertIn(sentence, self.refused(command, self.job, *flags))
 
+    def test_shards_that_would_have_no_parameters_are_refused(self):
+        small = ["--set", 'model.layers=["flatten", "linear 10"]']
+        for settings, most in (["cluster.shards=1024"], 491), (["cluster.shards=3", "codec.push=topk"], 2):
+            flags = small + [word for setting in settings for word in ("--set", setting)]
+            for command in "check", "run":
+                with self.subTest(settings, command=command):
+                    self.assertIn(f"write at most cluster.shards = {most}", self.refused(command, self.job, *flags))
+        self.weights(*small, "--set", "cluster.shards=2", "--set", "codec.push=topk")
+
     def test_what_is_frozen_stays(self):
         first = self.weights("--set", "stop.steps=1", "--set", 'optimizer.freeze=["conv1.*", "batchnorm2.weight"]')
         last = self.weights("--set", 'optimizer.freeze=["conv1.*", "batchnorm2.weight"]')

@@ -478,7 +478,9 @@ TEST_F(HolderBinding, ABackupKeepsTheNewestOfWhatItIsToldToGoOnFrom) {
 TEST_F(HolderBinding, ThePlanOfTheOpenRoundIsToldTheNextCoordinatorHoweverManyCameSince) {
   shard_that_leads();
   decide({send_params{.to = {w(0), w(1)}, .epoch = e(2)}});
-  for (std::uint32_t epoch = 2; epoch <= 12; ++epoch)
+  subject->on(plan_of(2, {0, 1}));
+  subject->on(send_order{.epoch = e(1), .to = {evaluator}});
+  for (std::uint32_t epoch = 3; epoch <= 12; ++epoch)
     subject->on(plan_of(epoch, {0, 1}));
   const std::vector<plan> told = subject->report_to_next()->plans;
   EXPECT_EQ(told.size(), most_plans);
