@@ -177,7 +177,9 @@ lead_effects lead::on(const hold_order& msg) {
 }
 
 lead_effects lead::on(const resume_order& msg) {
-  if (state_.made > msg.held || !std::exchange(state_.held, false))
+  if (state_.held && state_.made > msg.held) // the last lead's report of it was lost
+    return {report{.event = report::kind::held, .ver = state_.made, .samples = state_.samples_applied}};
+  if (!std::exchange(state_.held, false))
     return {};
   lead_effects out;
   for (const send_params& sending : std::exchange(state_.held_back, {}))

@@ -285,6 +285,20 @@ TEST(Lead, HoldsAtAVersion) {
   EXPECT_TRUE(subject.held());
 }
 
+/// Its copy may have been told so, and the coordinator not.
+TEST(Lead, WhoIsToGoOnFromAnEarlierVersionSaysAgainWhereItHolds) {
+  lead subject = sync_lead(1);
+  subject.on(hold_order{.at_version = 1});
+  subject.on(plan_of(1, {0}));
+  EXPECT_EQ(subject.on(resume_order{.held = v(0)}), lead_effects{});
+  subject.on(arrived(0, 0, 1));
+  EXPECT_EQ(subject.on(resume_order{.held = v(0)}),
+            (lead_effects{report{.event = report::kind::held, .ver = v(1), .samples = 10}}));
+  EXPECT_TRUE(subject.held());
+  EXPECT_EQ(count<send_order>(subject.on(resume_order{.held = v(1)})), 1u);
+  EXPECT_EQ(subject.on(resume_order{.held = v(0)}), lead_effects{}) << "it goes on";
+}
+
 TEST(Lead, HoldsNowAtTheNextVersion) {
   lead subject = sync_lead(1);
   subject.on(plan_of(1, {0}));

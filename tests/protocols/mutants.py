@@ -57,6 +57,7 @@ MUTANTS = [
     ("lead.cpp", "made->send_epoch = sending.epoch;", "made->send_epoch = made->epoch;", "sends under the old plan"),
     ("lead.cpp", "made && made->ver == sending.ver && made->send_to.empty()", "made && made->ver == sending.ver", "a second answer replaces the first"),
     ("lead.cpp", "            forget(e.tensor);\n", "", "a discarded push is remembered for ever"),
+    ("lead.cpp", "  if (state_.held && state_.made > msg.held)", "  if (state_.made > msg.held)\n    return {};\n  if (false)", "nobody is told where a new lead holds"),
     ("lead.cpp", "entry.known_as != ticket{} ||", "", "the rule hears of one push twice"),
     ("lead.cpp", "takes(shard_, id.worker);", "takes(shard_, id.worker) && id.worker.value < tree_.workers;",
      "a late worker's push is there when one shard has it"),
