@@ -73,7 +73,8 @@ progress() {
   done
   [[ ! -t 2 ]] || printf '\r\033[K' >&2
 }
-# ggc: as TroupeOptions.cmake has it. <cstdint>: caf/detail/ripemd_160.hpp relies on other headers for it, which with g++ 13 and later no longer bring it along.
+# <cstdint>: caf/detail/ripemd_160.hpp relies on other headers for it, which with g++ 13 and later no longer bring it along.
+# ggc: as TroupeOptions.cmake has it.
 {
   cmake -S "$work/source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_STANDARD=20 \
     -DCMAKE_CXX_FLAGS="-include cstdint --param=ggc-min-expand=200 --param=ggc-min-heapsize=500000 $sanitize" \

@@ -233,8 +233,9 @@ private:
     if (plans_.size() > most_plans)
       plans_.erase(std::next(plans_.begin(), plans_.front().epoch == in_use_ ? 1 : 0));
   }
+  static bool evaluates(const send_order& msg) { return std::ranges::count(msg.to, evaluator) > 0; }
   void note_use(const close& msg) { in_use_ = msg.send_to.empty() ? in_use_ : msg.send_epoch; }
-  void note_use(const send_order& msg) { in_use_ = std::ranges::count(msg.to, evaluator) > 0 ? in_use_ : msg.epoch; }
+  void note_use(const send_order& msg) { in_use_ = evaluates(msg) ? in_use_ : msg.epoch; }
   template <class Message>
   void note_use(const Message&) {}
 
@@ -395,7 +396,7 @@ private:
     world_.tell_backups(machine_.place().backups, now);
   }
   /// An evaluation needs every shard's parameters, even where each shard decides alone.
-  void perform_as_lead(const send_order& msg) { order(msg, !per_push_ || std::ranges::count(msg.to, evaluator) > 0); }
+  void perform_as_lead(const send_order& msg) { order(msg, !per_push_ || evaluates(msg)); }
   void perform_as_lead(const drop_order& msg) { order(msg, !per_push_); }
   void perform_as_lead(const retain& effect) { ask(effect); }
   void perform_as_lead(const release& effect) { ask(effect); }
