@@ -202,9 +202,10 @@ void coordinator::check() const {
 }
 
 coordinator_effects coordinator::on(const held& msg) {
-  // A lead that has taken over holds again where the last one held; to a coordinator that has, a report may come late.
-  const bool again = !options_.decentralized && msg.ver <= state_.held;
-  if (state_.stopped || state_.evaluating || again)
+  // A lead that has taken over holds again where the last one held; to a coordinator that has, a report may come late, and
+  // the lead may have gone on for the last one.
+  const bool known = options_.decentralized ? state_.evaluating : msg.ver <= state_.held;
+  if (state_.stopped || known)
     return {};
   state_.evaluating = true;
   state_.held = msg.ver;
@@ -225,8 +226,9 @@ coordinator_effects coordinator::on(const evaluated& msg) {
     state_.stopped = true;
     return {stop{.failed = false, .reason = end_reason()}};
   }
-  // The next limit first: once resumed, the lead may pass it at any time.
-  coordinator_effects out{order(next_hold()), resume{}};
+  // The next limit first: once resumed, the lead may pass it at any time. A lead that holds later does not go on: to a
+  // coordinator that has taken over, what was evaluated may be what the last one had evaluated, too.
+  coordinator_effects out{order(next_hold()), resume{{msg.ver}}};
   if (options_.evaluate_every_ns > 0)
     out.emplace_back(evaluation_timer(msg.at));
   return out;

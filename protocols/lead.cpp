@@ -234,11 +234,14 @@ std::vector<worker_id> lead::waiting_for() const {
 
 lead_effects lead::translate(rule_effects decided) {
   const auto makes_version = [](const rule_effect& effect) { return std::holds_alternative<apply>(effect); };
-  if (state_.held && (!state_.deferred.empty() || std::ranges::any_of(decided, makes_version))) {
-    state_.deferred.push_back(std::move(decided));
-    return {};
-  }
   lead_effects out;
+  if (state_.held && (!state_.deferred.empty() || std::ranges::any_of(decided, makes_version))) {
+    for (const rule_effect& effect : decided) // of the parameters that it holds for, too, so nobody will end the hold
+      if (const auto* fact = std::get_if<report>(&effect); fact != nullptr && fact->event == report::kind::lost)
+        out.emplace_back(*fact);
+    state_.deferred.push_back(std::move(decided));
+    return out;
+  }
   std::optional<report> holds;
   std::optional<round_record> made;
   bool marks = false;

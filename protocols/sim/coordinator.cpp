@@ -85,9 +85,20 @@ void cluster::coordinator_role::find_copies() {
     if (!is_late(at->born) || course.acts(at->born))
       continue;
     if (!course.copies.contains(at->born))
-      hear(new_backup{at->born, shard_of(in.shape_, at->born)});
+      place(at->born);
     else if (!at->joins)
       hear(caught_up{at->born});
+  }
+}
+
+/// In the order of their numbers, as a job's own coordinator would have given them: one may be heard of before an earlier one.
+void cluster::coordinator_role::place(holder_id newest) {
+  for (const holder_role* at : in.holders_->here()) {
+    if (!is_late(at->born) || at->born <= course_now().newest_copy || at->born > newest)
+      continue;
+    const new_backup msg{at->born, shard_of(in.shape_, at->born)};
+    decide(ledger::placed{the_job, the_life, msg.holder, msg.shard});
+    perform(machine.on(msg));
   }
 }
 
@@ -121,10 +132,7 @@ void cluster::coordinator_role::hear(const message& msg) {
                  [this](const expired& msg) {
                    perform(machine.on(expired{msg.timer, in.clock_.now()}));
                  },
-                 [this](const new_backup& msg) {
-                   decide(ledger::placed{the_job, the_life, msg.holder, msg.shard});
-                   perform(machine.on(msg));
-                 },
+                 [this](const new_backup& msg) { place(msg.holder); },
                  [this](const caught_up& msg) {
                    decide(ledger::copied{the_job, the_life, msg.holder});
                    perform(machine.on(msg));

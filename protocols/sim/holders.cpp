@@ -54,7 +54,7 @@ void cluster::roster::add_backup(holder_id shard) {
   place.backup_of = shard;
   place.backups.clear();
   place.self = {first_backup(in_.shape_).value + shard.value};
-  while (has(place.self))
+  while (place.self.value <= all_.rbegin()->first) // no number is given twice, and later ones are larger
     place.self.value += in_.options_.job.shards;
   const auto fresh = make(place, {hosts_of_newcomers + place.self.value});
   fresh->moves = moves_;

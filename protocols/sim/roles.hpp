@@ -215,6 +215,7 @@ private:
   void take_office(const lead_report& said);
   const ledger::course& course_now() const { return decided.jobs.at(the_job).course; }
   void find_copies();
+  void place(holder_id newest);
   bool is_late(holder_id who) const;
   void find_the_dead();
   void on_evaluated(const evaluated& found);

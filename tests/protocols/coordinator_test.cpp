@@ -197,9 +197,9 @@ TEST(Coordinator, HeldMeansEvaluateThenTheNextLimitThenResume) {
   coordinator_options options = two_workers();
   options.stop.epochs = 9;
   coordinator subject = started(options);
-  EXPECT_EQ(round_trip(subject, 5, 100), (coordinator_effects{hold{{.at_samples = 200}}, resume{}}));
+  EXPECT_EQ(round_trip(subject, 5, 100), (coordinator_effects{hold{{.at_samples = 200}}, resume{{v(5)}}}));
   // What overshoots does not move the points that follow.
-  EXPECT_EQ(round_trip(subject, 11, 215), (coordinator_effects{hold{{.at_samples = 300}}, resume{}}));
+  EXPECT_EQ(round_trip(subject, 11, 215), (coordinator_effects{hold{{.at_samples = 300}}, resume{{v(11)}}}));
 }
 
 TEST(Coordinator, HeldTwiceOrEvaluatedUnaskedIsNothing) {
@@ -209,6 +209,23 @@ TEST(Coordinator, HeldTwiceOrEvaluatedUnaskedIsNothing) {
   EXPECT_EQ(subject.on(held{.ver = v(5), .samples = 100}), coordinator_effects{});
   EXPECT_EQ(subject.on(evaluated{.ver = v(4)}), coordinator_effects{}) << "of another version";
   EXPECT_EQ(count<resume>(subject.on(evaluated{.ver = v(5)})), 1u);
+}
+
+/// The lead may go on for the last coordinator.
+TEST(Coordinator, HeldLaterThanWhatIsEvaluatedIsEvaluatedInstead) {
+  coordinator subject = started(two_workers());
+  subject.on(held{.ver = v(5), .samples = 100});
+  EXPECT_EQ(subject.on(held{.ver = v(6), .samples = 120}), (coordinator_effects{evaluate{v(6)}}));
+  EXPECT_EQ(subject.on(held{.ver = v(5), .samples = 100}), coordinator_effects{}) << "it came late";
+  EXPECT_EQ(subject.on(evaluated{.ver = v(5)}), coordinator_effects{});
+  EXPECT_EQ(only<resume>(subject.on(evaluated{.ver = v(6)})).order.held, v(6));
+  EXPECT_EQ(subject.held_samples(), 120U);
+
+  coordinator_options options = two_workers();
+  options.decentralized = true;
+  subject = started(options);
+  subject.on(held{.ver = v(5), .samples = 100});
+  EXPECT_EQ(subject.on(held{.ver = v(6), .samples = 120}), coordinator_effects{}) << "the evaluation says what was made since";
 }
 
 TEST(Coordinator, WhereThereIsNoCentreFinishedStepsCountThatTheLeadHasNotHeardOf) {
@@ -223,7 +240,7 @@ TEST(Coordinator, WhereThereIsNoCentreFinishedStepsCountThatTheLeadHasNotHeardOf
     counted(0), counted(1);
   subject.on(held{.ver = v(10), .samples = 100});
   const evaluated found{.ver = v(10), .made = {{{w(0), {}}, {7, 70}}, {{w(1), {}}, {5, 50}}, {{w(1), {1}}, {9, 90}}}};
-  EXPECT_EQ(subject.on(found), (coordinator_effects{hold{{.at_samples = 200}}, resume{}}));
+  EXPECT_EQ(subject.on(found), (coordinator_effects{hold{{.at_samples = 200}}, resume{{v(10)}}}));
   EXPECT_EQ(subject.held_version(), v(12)) << "two of worker 0; worker 1 has no second incarnation";
   EXPECT_EQ(subject.held_samples(), 120U);
 }
@@ -390,7 +407,7 @@ TEST(Coordinator, EvaluationByTimeHoldsNowAndArmsAgainAfterwards) {
   EXPECT_EQ(timer.delay, 500);
   EXPECT_EQ(only<hold>(first).order, (hold_order{.at_samples = 300})) << "the stop; no evaluation by samples";
   EXPECT_EQ(subject.on(expired{timer.timer, 500}), (coordinator_effects{hold{{.at_samples = 300, .now = true}}}));
-  EXPECT_EQ(round_trip(subject, 2, 40), (coordinator_effects{hold{{.at_samples = 300}}, resume{}, timer}));
+  EXPECT_EQ(round_trip(subject, 2, 40), (coordinator_effects{hold{{.at_samples = 300}}, resume{{v(2)}}, timer}));
 }
 
 TEST(Coordinator, EvaluationBySamplesAndByTimeBothApply) {

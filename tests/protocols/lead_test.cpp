@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "protocols/allreduce_rule.hpp"
 #include "protocols/async_sgd.hpp"
 #include "protocols/backup_workers.hpp"
 #include "protocols/round_rule.hpp"
@@ -400,6 +401,22 @@ TEST(Lead, ResumeSendsNothingToWhoeverDiedAfterAVersionThatWaitedForIt) {
   subject.on(worker_down{w(0), {}});
   subject.on(worker_down{w(2), {}});
   EXPECT_EQ(only<close>(subject.on(resume_order{})).send_to, (std::vector{w(3)}));
+}
+
+/// Who was to send what it holds at had died as well, so nothing else would end the hold.
+TEST(Lead, ThatNobodyHasTheParametersAnyMoreIsSaidWhileItHoldsToo) {
+  lead subject{std::make_unique<allreduce_rule>(), {}};
+  subject.on(plan_of(1, {0, 1}));
+  subject.on(hold_order{.now = true});
+  subject.on(arrived(1, 0, 1));
+  subject.on(arrived(1, 0, 2));
+  subject.on(arrived(0, 0, 1));
+  ASSERT_TRUE(subject.held());
+  EXPECT_EQ(subject.on(plan_of(2, {1})), lead_effects{}) << "version 2 waits";
+  const lead_effects out = subject.on(plan_of(3, {2}));
+  EXPECT_EQ(only<report>(out).event, report::kind::lost);
+  EXPECT_EQ(out.size(), 1u);
+  EXPECT_EQ(subject.current(), v(1));
 }
 
 TEST(Lead, RoundThatBeganAnewWhileHeldIsSentAtTheResume) {

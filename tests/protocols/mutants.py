@@ -99,7 +99,7 @@ MUTANTS = [
     ("coordinator.cpp", "coordinator_effects out{send_worker_down{{who.worker, present->second}}};", "coordinator_effects out{resume{}};",
      "nobody is told of a death"),
     ("coordinator.cpp", "state_.gone.insert(msg.holder).second ? coordinator_effects{next_plan()}", "state_.gone.insert(msg.holder).second ? coordinator_effects{}", "nobody is told of an aggregator's death"),
-    ("coordinator.cpp", "out{order(next_hold()), resume{}}", "out{resume{}}", "no further evaluation"),
+    ("coordinator.cpp", "out{order(next_hold()), resume{{msg.ver}}}", "out{resume{{msg.ver}}}", "no further evaluation"),
     ("coordinator.cpp", "end < evaluation)", "end > evaluation)", "runs past its end to the next evaluation"),
     ("coordinator.cpp", "return state_.time_is_up || (samples != 0 && state_.samples >= samples)", "return state_.time_is_up || (samples != 0 && state_.samples > samples)", "an epoch too many"),
     ("coordinator.cpp", "who.incarnation <= present->second))", "who.incarnation < present->second))", "a repeated join makes a plan"),

@@ -63,7 +63,11 @@ MUTANTS = [
     ("coordinator.cpp", "    for (incarnation life; life <= last; ++life.value)\n", "    if (const incarnation life = last; true)\n", "a new lead waits for an older life"),
     ("coordinator.cpp", "    out.emplace_back(hold{state_.ordered});\n  for", "    (void)out;\n  for", "a lead may hear of the first plan and not of its limit"),
     ("coordinator.cpp", "acts != state_.acting.end() && acts->second == msg.holder)", "false)", "a backup that dies in its shard's place is missed"),
-    ("coordinator.cpp", "!options_.decentralized && msg.ver <= state_.held;", "false;", "a version is evaluated twice"),
+    ("coordinator.cpp", ": msg.ver <= state_.held;", ": false;", "a version is evaluated twice"),
+    ("coordinator.cpp", ": msg.ver <= state_.held;", ": state_.evaluating || msg.ver <= state_.held;", "it waits for an evaluation of a version that the lead has left"),
+    ("coordinator.cpp", "options_.decentralized ? state_.evaluating : msg", "msg", "replicas that have held are asked twice"),
+    ("coordinator.cpp", "resume{{msg.ver}}}", "resume{}}", "a lead that holds later than what was evaluated goes on"),
+    ("lead.cpp", "fact->event == report::kind::lost)\n", "false)\n", "nobody hears that the parameters are lost while it holds"),
     ("tree.cpp", "tree[i].backups.push_back({first + (r - 1) * shape.shards + i});", "tree[i].backups.push_back({first + (r - 1) * shape.shards});", "shards share their backups"),
     # Backups that come later.
     ("holder.cpp", "  if (!joins || msg.ver != state_.current || ", "  if (!joins || ", "a piece of another version is installed"),
