@@ -172,7 +172,11 @@ void allreduce_worker::begin(worker_effects& out) {
   open_ = true;
   if (std::exchange(anew_, false)) {
     position_ = summed_to_ = course_.position;
-    left_ = steps_to_a_sum() - (ver_->value > 0 ? options_.overlap : 0);
+    const std::uint32_t made = ver_->value > 0 ? options_.overlap : 0;
+    left_ = steps_to_a_sum() - made;
+    if (plan_.epoch == first_epoch) // from a checkpoint: these steps are part of what is summed next
+      for (std::uint32_t i = 0; i < made; ++i)
+        summed_to_ = plan_.before(summed_to_);
     compute_ = 0;
     from_common_ = !std::exchange(resumes_, false);
     if (from_common_)

@@ -17,6 +17,14 @@ std::uint64_t plan::after(std::uint64_t position, std::uint64_t cuts) const {
   return std::min(position + static_cast<std::uint64_t>(batch) * cuts, (position / size + 1) * size);
 }
 
+std::uint64_t plan::before(std::uint64_t position) const {
+  if (batch <= 0 || data_size <= 0 || workers.empty() || position == 0)
+    return position;
+  const auto size = static_cast<std::uint64_t>(data_size), whole = static_cast<std::uint64_t>(batch) * workers.size();
+  const std::uint64_t last = position - 1, epoch = last / size * size;
+  return epoch + (last - epoch) / whole * whole;
+}
+
 std::int64_t plan::cut_size(std::uint64_t samples, std::uint32_t cuts, std::uint32_t index) {
   return static_cast<std::int64_t>(samples / cuts + (index < samples % cuts ? 1 : 0));
 }

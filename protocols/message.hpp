@@ -53,6 +53,8 @@ struct plan {
   std::uint64_t after(std::uint64_t position) const;
   /// The same for any number of cuts of B samples: 1 where every worker is handed a slice of its own.
   std::uint64_t after(std::uint64_t position, std::uint64_t cuts) const;
+  /// Where the global batch began that ends at `position`, or that it is in.
+  std::uint64_t before(std::uint64_t position) const;
   /// Samples in cut `index` when a global batch of `samples` is divided into `cuts`: sizes differ by at most one, the larger
   /// first.
   static std::int64_t cut_size(std::uint64_t samples, std::uint32_t cuts, std::uint32_t index);

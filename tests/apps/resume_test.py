@@ -77,6 +77,7 @@ KINDS = {
     "allreduce of local steps": [*ALLREDUCE, "--set", "protocol.group=1", "--set", "protocol.steps=3", "--set", "protocol.outer=nesterov"],
     "allreduce of fragments that come late": [*ALLREDUCE, "--set", "protocol.group=1", "--set", "protocol.steps=4", "--set", "protocol.fragments=2",
                                               "--set", "protocol.overlap_steps=1", "--set", "protocol.outer=nesterov"],
+    "allreduce in groups, of sums that come late": [*ALLREDUCE, "--set", "protocol.group=2", "--set", "protocol.steps=4", "--set", "protocol.overlap_steps=1"],
     "broadcast of onebit terms": [*ALLREDUCE, "--set", "protocol.group=1", "--set", "protocol.algorithm=broadcast", "--set", "codec.push=onebit"],
     "allreduce of int4 sums": [*ALLREDUCE, "--set", "protocol.group=1", "--set", "protocol.algorithm=direct", "--set", "codec.push=int4"],
     "admm": ["--set", "protocol.name=admm", "--set", "protocol.barrier=4", "--set", "protocol.steps=2"],

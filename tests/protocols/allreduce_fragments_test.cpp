@@ -149,6 +149,28 @@ TEST(AllreduceInFragments, ACheckpointHasTheWorkersOwnWithItsStepsThatAreInNoVer
   EXPECT_EQ(only<send_peer>(out).message.facts, (facts{19, 9.5})) << "one step of two is made before";
 }
 
+TEST(AllreduceInFragments, ATermFromACheckpointGoesByTheSameShareAsWithoutABreak) {
+  const auto at_version_1 = [](const worker_memory& from) {
+    allreduce_worker worker{life(0), {.which = algorithm::tree, .steps = 4, .fragments = 2, .overlap = 1}};
+    worker.model_is(model);
+    worker.goes_on(from);
+    worker.on(plan_of(1, {0, 1}));
+    worker.on(params{.epoch = e(1), .ver = v(1), .position = 60, .parameters = t(50)});
+    worker.on(standing(1, 1, 1));
+    return worker;
+  };
+  const auto share = [](worker_effects out) { return only<add_up>(out).sum.at(0).weight; };
+  allreduce_worker worker = at_version_1({.samples = 40, .has_replica = true, .open = {9, 4.5}});
+  EXPECT_EQ(share(worker.on(done(1, 200))), 19. / 40) << "of the third step and the fourth";
+  worker = at_version_1({.samples = 40}); // whoever is new shares out by the same
+  EXPECT_EQ(share(worker.on(done(1, 200))), 10. / 40);
+  worker = at_version_1({.samples = 40});
+  worker.on(plan_of(2, {0, 1}));
+  worker.on(done(1, 0));
+  worker.on(standing(1, 2, 1));
+  EXPECT_EQ(share(worker.on(done(2, 200))), 10. / 20) << "nobody goes on with its own";
+}
+
 TEST(AllreduceInFragments, PastAVersionItsOwnIsThatVersionsNoMore) {
   for (const bool by_a_plan : {true, false}) {
     allreduce_worker worker = while_it_sums();

@@ -20,6 +20,16 @@ TEST(Plan, GlobalBatchEndsWithTheEpochOfTheData) {
   EXPECT_EQ(three.after(190), 200u);
 }
 
+TEST(Plan, BeforeAPositionIsWhereItsBatchBegan) {
+  const plan three = plan_of(1, {0, 1, 2}, 10, 100);
+  for (std::uint64_t begin = 0; begin < 300; begin = three.after(begin))
+    EXPECT_EQ(three.before(three.after(begin)), begin);
+  EXPECT_EQ(three.before(0), 0u);
+  EXPECT_EQ(three.before(131), 130u) << "of other workers, perhaps";
+  EXPECT_EQ(plan_of(1, {}, 10, 100).before(30), 30u);
+  EXPECT_EQ(plan_of(1, {0}, 10, 0).before(30), 30u);
+}
+
 TEST(Plan, WithoutWorkersOrDataNothingIsHandedOut) {
   EXPECT_EQ(plan_of(1, {}).after(30), 30u);
   EXPECT_EQ((plan_of(1, {0}, 10, 0).after(30)), 30u);
