@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "actors/checkpoint/job_facts.hpp"
+#include "apps/report.hpp"
 
 namespace troupe::apps {
 
@@ -54,7 +55,7 @@ config::problems reached_limits(const config::loaded_job& loaded, const resume_p
   };
   const auto applied = fmt::format("{} samples", made.samples);
   check("steps", static_cast<double>(stop.steps), static_cast<double>(stop.steps), static_cast<double>(made.ver.value),
-        fmt::format("{} steps", made.ver.value));
+        counted(made.ver.value, "step"));
   check("samples", static_cast<double>(stop.samples), static_cast<double>(stop.samples), samples, applied);
   check("seconds", stop.seconds, stop.seconds, seconds, fmt::format("{:.1f} s of training", seconds));
   check("epochs", stop.epochs, std::ceil(stop.epochs * static_cast<double>(train_samples)), samples, applied);

@@ -223,7 +223,7 @@ int execute(const run_options& options) {
   const bool complete = leave_results(options, *prepared, outcome);
   if (result.interrupted) {
     const bool by_signal = result.reason.empty() || result.reason == "interrupted";
-    fmt::print(stderr, "troupe: interrupted after {} steps{}\n", result.steps, by_signal ? "" : ": " + result.reason);
+    fmt::print(stderr, "troupe: interrupted after {}{}\n", counted(result.steps, "step"), by_signal ? "" : ": " + result.reason);
     return exit_interrupted;
   }
   if (result.failed) {

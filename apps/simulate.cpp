@@ -79,7 +79,7 @@ int execute(const simulate_options& options) {
   }
   if (!how.result.interrupted)
     return exit_done;
-  fmt::print(stderr, "troupe: interrupted after {} steps\n", how.result.steps);
+  fmt::print(stderr, "troupe: interrupted after {}\n", counted(how.result.steps, "step"));
   return exit_interrupted;
 }
 

@@ -25,9 +25,8 @@ std::string problem_of(const allreduce_worker::options& how, bool averages, cons
     return fmt::format("each of {} fragments is summed once in `steps` steps, at equal distances, and {} is no multiple of that",
                        how.fragments, how.steps);
   if (how.overlap >= apart)
-    return fmt::format("a sum begins every {} steps (steps / fragments), when the one before is there; overlap_steps = {} is not "
-                       "below that",
-                       apart, how.overlap);
+    return fmt::format("overlap_steps = {} is not below steps / fragments = {}: so many steps after one sum, the next begins",
+                       how.overlap, apart);
   return outer;
 }
 

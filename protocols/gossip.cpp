@@ -200,7 +200,7 @@ protocol gossip_protocol() {
           .validate = [peers](const protocol_spec& spec, std::uint32_t workers) -> std::string {
             const std::int64_t count = peers.of(spec);
             return count > 1 && count >= workers
-                       ? fmt::format("peers {} is more than the {} others that a worker has", count, workers - 1)
+                       ? fmt::format("peers = {}, and of {} workers each has only {} beside it", count, workers, workers - 1)
                        : "";
           },
           .keeps = [](const protocol_spec&) { return footprint{.replica = true}; },

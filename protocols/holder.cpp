@@ -539,17 +539,22 @@ holder_effects holder::on(const admit_order& msg) {
     forget_sums(out, msg.ver); // its shard may have heard of it before
     ask_for_copies(out, place_, state_);
   } else if (msg.holder != place_.self && place_.backup_of.value_or(place_.self) == msg.shard) {
-    add_backup(msg.holder);
+    if (add_backup(msg.holder)) // of a round that is open it may have begun, for the last lead
+      for (auto& [ver, sum] : state_.sums)
+        sum.own = false;
     std::uint64_t& view = state_.admitted[msg.holder];
     view = std::max(view, msg.view); // what the last lead had said may come late
-    answer_requests(out, place_, state_);
+    add_all(out, advance());
   }
   return out;
 }
 
-void holder::add_backup(holder_id who) {
-  if (std::ranges::count(place_.backups, who) == 0)
+/// Whether it is new here.
+bool holder::add_backup(holder_id who) {
+  const bool added = std::ranges::count(place_.backups, who) == 0;
+  if (added)
     place_.backups.push_back(who);
+  return added;
 }
 
 holder_effects holder::on(const copy_request& msg) {

@@ -22,7 +22,7 @@ struct summed {
   version ver{};
   std::uint64_t decision = 0;            ///< as in `close`
   ticket sum{};                          ///< 0: no push counted
-  bool own = true;                       ///< made here; else it is from the primary, and the other backups may lack it
+  bool own = true;                       ///< sent to every backup; else some may lack it: the primary made it, or they came since
   std::optional<squared_norm> squares{}; ///< of the sum, once it is measured
   friend bool operator==(const summed&, const summed&) = default;
 };
@@ -156,7 +156,7 @@ private:
   bool has_places_of(const close& round) const;
   void forward_again(holder_effects& out, holder_id to) const;
   bool is_outside() const { return state_.joins && !state_.joins->admitted; }
-  void add_backup(holder_id who);
+  bool add_backup(holder_id who);
   bool is_gone(const push_id& id) const;
   void forget_sums(holder_effects& out, version upto);
   void make(holder_effects& out, const close& round);

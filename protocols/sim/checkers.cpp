@@ -324,7 +324,11 @@ void limits_are_exact::heard(nanoseconds, endpoint from, endpoint to, const mess
     plans_.try_emplace((*now)->epoch, **now);
   // A lead that takes over is asked once more for what it holds, and a coordinator that does asks once more.
   const bool may_come_again = asked_again_ || !proposed_.empty();
-  const auto is_wrong = [&](version ver) { return ver != held_at_ && !(may_come_again && ver < held_at_); };
+  // Such a coordinator may ask a lead that has gone on for the last one.
+  const bool may_be_later = asked_again_ && !holds_;
+  const auto is_wrong = [&](version ver) {
+    return ver != held_at_ && !(may_come_again && ver < held_at_) && !(may_be_later && ver > held_at_);
+  };
   if (const auto* part = std::get_if<params_envelope>(&msg);
       part != nullptr && to.kind == role::evaluator && part->from.value == 0
       && part->head.key > std::exchange(evaluated_, std::max(evaluated_, part->head.key)) && is_wrong(part->head.ver))

@@ -208,7 +208,7 @@ TEST(AllreduceInFragments, OnlyWhatGoesTogetherIsAccepted) {
   EXPECT_THAT(problem(2, 4, 0), HasSubstr("2 is no multiple"));
   EXPECT_THAT(problem(514, 257, 0), HasSubstr("at most 256"));
   EXPECT_EQ(problem(512, 256, 0), "");
-  EXPECT_THAT(problem(4, 2, 2), HasSubstr("every 2 steps"));
+  EXPECT_THAT(problem(4, 2, 2), HasSubstr("steps / fragments = 2"));
   EXPECT_EQ(problem(4, 2, 1), "");
   EXPECT_EQ(problem(4, 4, 0), "");
 }

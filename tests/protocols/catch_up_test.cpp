@@ -239,6 +239,19 @@ TEST(CatchUp, SumsGoToANewBackupFromTheNextRoundOn) {
   EXPECT_THAT(only<sum_up>(subject.on(round_of(1))).backups, ElementsAre(h(1), h(2)));
 }
 
+/// A new lead repeats the round, and the last one's word of the new backup comes late.
+TEST(CatchUp, SoDoesOneThatWasMadeBeforeTheShardHeardOfIt) {
+  holder subject = shard_with_backup();
+  subject.on(round_of(1));
+  EXPECT_EQ(count<send_prepared>(subject.on(summed{v(1), 9, t(5)})), 1u);
+  const auto again = only<sum_up>(subject.on(admit(0)));
+  EXPECT_EQ(again.sum, (std::vector<term>{{t(5), 1}}));
+  EXPECT_THAT(again.backups, ElementsAre(h(1), h(2)));
+  EXPECT_THAT(subject.on(summed{v(1), 9, t(6)}), IsEmpty());
+  EXPECT_THAT(subject.on(admit(0, 1)), IsEmpty()) << "it has it";
+  EXPECT_EQ(only<apply_round>(subject.on(commit_order{v(1), 9})).sum, (std::vector<term>{{t(6), 1}}));
+}
+
 TEST(CatchUp, OneThatIsGoneIsAnsweredNoMore) {
   holder subject = shard_with_backup();
   subject.on(admit(1));

@@ -228,6 +228,23 @@ TEST(Coordinator, HeldLaterThanWhatIsEvaluatedIsEvaluatedInstead) {
   EXPECT_EQ(subject.on(held{.ver = v(6), .samples = 120}), coordinator_effects{}) << "the evaluation says what was made since";
 }
 
+/// Likewise, and it does not hold there.
+TEST(Coordinator, EvaluatedLaterThanWhatWasHeldTheJobGoesOn) {
+  coordinator_options options = two_workers();
+  options.stop.target_accuracy = 0.5;
+  coordinator subject = started(options);
+  subject.on(held{.ver = v(5), .samples = 100});
+  EXPECT_EQ(subject.on(evaluated{.ver = v(6), .test_accuracy = 1}),
+            (coordinator_effects{hold{{.at_samples = 200}}, resume{{v(6)}}}));
+  EXPECT_EQ(subject.held_version(), v(5));
+  EXPECT_FALSE(subject.target_reached()) << "of how many samples it is nobody has said";
+
+  options.decentralized = true;
+  subject = started(options);
+  subject.on(held{.ver = v(5), .samples = 100});
+  EXPECT_EQ(subject.on(evaluated{.ver = v(6)}), coordinator_effects{});
+}
+
 TEST(Coordinator, WhereThereIsNoCentreFinishedStepsCountThatTheLeadHasNotHeardOf) {
   coordinator_options options = two_workers();
   options.decentralized = true;
