@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "actors/checkpoint/job_facts.hpp"
-#include "apps/report.hpp"
 
 namespace troupe::apps {
 
@@ -55,7 +54,7 @@ config::problems reached_limits(const config::loaded_job& loaded, const resume_p
   };
   const auto applied = fmt::format("{} samples", made.samples);
   check("steps", static_cast<double>(stop.steps), static_cast<double>(stop.steps), static_cast<double>(made.ver.value),
-        counted(made.ver.value, "step"));
+        fmt::format("{} steps", made.ver.value));
   check("samples", static_cast<double>(stop.samples), static_cast<double>(stop.samples), samples, applied);
   check("seconds", stop.seconds, stop.seconds, seconds, fmt::format("{:.1f} s of training", seconds));
   check("epochs", stop.epochs, std::ceil(stop.epochs * static_cast<double>(train_samples)), samples, applied);

@@ -51,8 +51,11 @@ void each_push_ends_once::heard(nanoseconds at, endpoint from, endpoint to, cons
     return;
   if (from.kind == role::lead)
     note_proposal(leads_[{from.index}], at, msg);
-  if (std::holds_alternative<takes_over>(msg))
+  if (const auto* next = std::get_if<takes_over>(&msg)) {
     leads_[{to.index}].free_since = at;
+    std::uint64_t& view = leads_[next->shard].view;
+    view = std::max(view, next->view);
+  }
   one_lead& own = leads_[{to.index}];
   if (const auto* gone = std::get_if<worker_down>(&msg))
     own.dead.insert({gone->worker, gone->incarnation});
@@ -85,7 +88,7 @@ void each_push_ends_once::decided(nanoseconds, holder_id shard, const lead&, con
     } else if (const auto* drop = std::get_if<drop_order>(&effect)) {
       // A used one may be named again, when its arrival came twice: it is not kept any more.
       own.kept.erase(drop->id);
-      own.dropped.insert(drop->id);
+      own.dropped.insert_or_assign(drop->id, own.view);
     }
 }
 
@@ -99,7 +102,8 @@ void each_push_ends_once::check(one_lead& own, const close& round) {
     }
     if (!own.used.insert(part.id).second && !own.kept.contains(part.id))
       wrong(fmt::format("{} is used twice", name));
-    if (own.dropped.contains(part.id))
+    // A lead may propose what one before the last did, and the last one did not know and decided without it.
+    if (const auto dropped = own.dropped.find(part.id); dropped != own.dropped.end() && dropped->second == own.view)
       wrong(fmt::format("{} is used after it was dropped", name));
     if ((round.decision != 0 ? own.dead_then[round.decision] : own.dead).contains(author(part.id)))
       wrong(fmt::format("{} is of the dead", name));

@@ -42,7 +42,9 @@ public:
 
 private:
   struct one_lead {
-    std::set<push_id> used, dropped, kept;
+    std::set<push_id> used, kept;
+    std::map<push_id, std::uint64_t> dropped; ///< and in which view
+    std::uint64_t view = 0;                   ///< of whoever leads
     std::set<member> dead;
     // Where versions are made in two phases:
     std::map<std::uint64_t, std::set<member>> dead_then; ///< by decision: of whom the lead knew when it proposed it
