@@ -44,7 +44,7 @@ void answer_requests(holder_effects& out, const holder_place& place, holder_stat
     for (const std::uint32_t piece : asked.pieces) {
       if (asked.ver < state.current)
         break;
-      shard_piece part{.from = place.self, .ver = asked.ver, .piece = piece};
+      shard_piece part{.from = place.self, .ver = asked.ver, .piece = piece, .squares = state.made_of};
       if (piece + 1 == asked.of)
         for (const auto& [to, order] : state.sent)
           part.sent.push_back(order);

@@ -573,6 +573,7 @@ holder_effects holder::on(const shard_piece& msg) {
     return out;
   }
   joins->here.insert(msg.piece);
+  state_.made_of = msg.squares; // if it leads next, others may have this version still to make
   for (const send_order& order : msg.sent)
     if (send_order& newest = state_.sent[order.to.front()]; newest.key < order.key)
       newest = order;

@@ -357,6 +357,7 @@ struct shard_piece {
   ticket data{};
   std::vector<double> memory{};   ///< of the shard's driver: what its next step needs besides
   std::vector<send_order> sent{}; ///< in the last piece: the newest to each
+  squared_norm squares{};         ///< of this shard's part of the sum that made the version, where gradients are clipped
   friend bool operator==(const shard_piece&, const shard_piece&) = default;
 };
 /// To the coordinator: this backup has all that its shard has.

@@ -70,7 +70,7 @@ void each_push_ends_once::note_proposal(one_lead& own, nanoseconds at, const mes
   const auto* proposal = std::get_if<close>(&msg);
   if (proposal == nullptr || proposal->decision == 0)
     return;
-  if (at > own.free_since)
+  if (at > own.free_since && !own.dead_then.contains(proposal->decision)) // else it is on its way to others
     own.known_dead = own.dead;
   own.dead_then.try_emplace(proposal->decision, own.known_dead);
 }

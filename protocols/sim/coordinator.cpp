@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the coordinator and the evaluator of a simulated cluster do.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "kernels/assert.hpp"
@@ -36,18 +37,19 @@ void cluster::coordinator_role::die() {
 /// What the last one knew beside decisions is lost with it.
 void cluster::coordinator_role::replace(cluster& in) {
   // Who is dead hears nothing, and is not obeyed any more.
-  const auto forget = [&in](envelope& mail) {
+  std::vector<envelope> on_the_way; // before what was lost of the same way
+  const auto forget = [&on_the_way](envelope& mail) {
     if (mail.from != the_coordinator && mail.to != the_coordinator)
       return;
     if (std::holds_alternative<takes_over>(mail.content) && !mail.lost)
-      in.coordinator_->untold.push_back(mail);
+      on_the_way.push_back(mail);
     mail.lost = true;
   };
+  for (const auto& worker : in.workers_)
+    std::ranges::for_each(worker->parked, forget);
   for (event* each : in.queue_.pending())
     if (auto* mail = std::get_if<envelope>(each))
       forget(*mail);
-  for (const auto& worker : in.workers_)
-    std::ranges::for_each(worker->parked, forget);
   std::map<worker_id, incarnation> newest;
   for (const auto& worker : in.workers_)
     if (worker->bound)
@@ -62,7 +64,8 @@ void cluster::coordinator_role::replace(cluster& in) {
   auto next = std::make_unique<coordinator_role>(
       in, coordinator{options, in.make_controller(), taken_over(options, decided, newest, said)});
   next->decided = std::move(in.coordinator_->decided);
-  next->untold = std::move(in.coordinator_->untold);
+  next->untold = std::move(on_the_way);
+  std::ranges::move(in.coordinator_->untold, std::back_inserter(next->untold));
   in.coordinator_ = std::move(next);
   in.coordinator_->take_office(said);
 }

@@ -203,6 +203,7 @@ struct ShardPiece {
   data @3 :UInt64;
   memory @4 :List(Float64);
   sent @5 :List(SendOrder);
+  squares @6 :SquaredNorm;
 }
 
 struct CoordinatorState {

@@ -252,6 +252,32 @@ TEST(CatchUp, SoDoesOneThatWasMadeBeforeTheShardHeardOfIt) {
   EXPECT_EQ(only<apply_round>(subject.on(commit_order{v(1), 9})).sum, (std::vector<term>{{t(6), 1}}));
 }
 
+/// Others may have the version still to make, and its shard is lost with what it had measured.
+TEST(CatchUp, WhoHasCopiedAVersionSaysByWhatItWasClipped) {
+  const squared_norm measured_there{0, 7};
+  holder_place place = holder_tree(one_shard)[0];
+  place.clips = true;
+  holder subject{place};
+  subject.on(plan_of(1, {0, 1}));
+  subject.on(round_of(1));
+  subject.on(summed{v(1), 9, t(5)});
+  subject.on(measured{v(1), 9, measured_there});
+  subject.on(commit_order{.ver = v(1), .decision = 9, .squares = measured_there});
+  subject.on(admit(1));
+  shard_piece copied = only<send_copy>(subject.on(copy_request{h(2), v(1), {0}, 1})).part;
+  EXPECT_EQ(copied.squares, measured_there);
+
+  place = holder_tree(one_shard)[1];
+  place.self = h(2);
+  place.clips = true;
+  holder backup{place, {.joins = catch_up{.pieces = 1}}};
+  backup.on(plan_of(1, {0, 1}));
+  backup.on(admit(1));
+  backup.on(copied);
+  backup.on(takes_over{.shard = h(0), .by = h(2), .view = 1});
+  EXPECT_EQ(only<send_prepared>(backup.on(round_of(1, 10))).prepared, (prepared{h(0), v(1), 10, true, measured_there}));
+}
+
 TEST(CatchUp, OneThatIsGoneIsAnsweredNoMore) {
   holder subject = shard_with_backup();
   subject.on(admit(1));

@@ -67,6 +67,8 @@ MUTANTS = [
     ("coordinator.cpp", "  if (msg.ver > state_.held) //", "  if (false) //", "a later version is taken for the one that was held"),
     ("coordinator.cpp", "msg.ver < state_.held || (options_.decentralized && msg.ver != state_.held))", "msg.ver != state_.held)", "it waits for an evaluation while the lead goes on"),
     ("coordinator.cpp", "(options_.decentralized && msg.ver != state_.held))", "false)", "replicas of another version go on"),
+    ("copying.cpp", ", .squares = state.made_of}", "}", "a copy does not hear by what its version was clipped"),
+    ("holder.cpp", "  state_.made_of = msg.squares; //", "  //", "a copy forgets by what its version was clipped"),
     ("holder.cpp", "        sum.own = false;\n", "        (void)sum;\n", "a sum is not sent to a backup of which its shard hears later"),
     ("holder.cpp", "    if (add_backup(msg.holder)) //", "    if (add_backup(msg.holder); true) //", "a sum is sent again at every admission"),
     ("coordinator.cpp", ": msg.ver <= state_.held;", ": state_.evaluating || msg.ver <= state_.held;", "it waits for an evaluation of a version that the lead has left"),
