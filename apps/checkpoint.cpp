@@ -64,15 +64,15 @@ config::checked<chosen_checkpoints> choose(const std::string& given) {
   return chosen_checkpoints{path.string(), std::move(steps)};
 }
 
-std::uint64_t bytes_of_files(const checkpoint_manifest& what) {
+std::uint64_t bytes_of_files(const checkpoint_manifest& manifest) {
   std::uint64_t bytes = 0;
-  for (const actors::written_file& each : what.files)
+  for (const actors::written_file& each : manifest.files)
     bytes += each.bytes;
   return bytes;
 }
 
-double training_seconds(const checkpoint_manifest& what) {
-  return static_cast<double>(what.training_ns) * 1e-9;
+double training_seconds(const checkpoint_manifest& manifest) {
+  return static_cast<double>(manifest.training_ns) * 1e-9;
 }
 
 /// Nothing where it cannot be read: faults_of says why.
@@ -84,11 +84,12 @@ std::optional<checkpoint_manifest> manifest_in(const std::string& folder) {
   }
 }
 
-json::object listed_json(version step, const std::optional<checkpoint_manifest>& what, const std::vector<std::string>& faults) {
+json::object listed_json(version step, const std::optional<checkpoint_manifest>& manifest,
+                         const std::vector<std::string>& faults) {
   return {{"step", step.value},
-          {"samples", what ? json::value(what->samples) : json::value(nullptr)},
-          {"training_s", number_or_null(what.has_value(), what ? training_seconds(*what) : 0)},
-          {"bytes", what ? json::value(bytes_of_files(*what)) : json::value(nullptr)},
+          {"samples", manifest ? json::value(manifest->samples) : json::value(nullptr)},
+          {"training_s", number_or_null(manifest.has_value(), manifest ? training_seconds(*manifest) : 0)},
+          {"bytes", manifest ? json::value(bytes_of_files(*manifest)) : json::value(nullptr)},
           {"good", faults.empty()},
           {"faults", json::value_from(faults)}};
 }
@@ -97,14 +98,14 @@ exit_code list_all(const checkpoint_options& options, const chosen_checkpoints& 
   std::vector<std::vector<std::string>> rows{{"step", "samples", "training", "size", "state"}};
   json::array list;
   for (const version step : chosen.steps) {
-    const auto what = manifest_in(chosen.folder(step));
+    const auto manifest = manifest_in(chosen.folder(step));
     const auto faults = actors::faults_of(chosen.folder(step));
-    const auto shown = [&](const std::string& text) { return what ? text : ""; };
-    rows.push_back({std::to_string(step.value), shown(what ? std::to_string(what->samples) : ""),
-                    shown(what ? fmt::format("{:.1f} s", training_seconds(*what)) : ""),
-                    shown(what ? bytes_text(static_cast<double>(bytes_of_files(*what))) : ""),
+    const auto shown = [&](const std::string& text) { return manifest ? text : ""; };
+    rows.push_back({std::to_string(step.value), shown(manifest ? std::to_string(manifest->samples) : ""),
+                    shown(manifest ? fmt::format("{:.1f} s", training_seconds(*manifest)) : ""),
+                    shown(manifest ? bytes_text(static_cast<double>(bytes_of_files(*manifest))) : ""),
                     faults.empty() ? "good" : faults.front()});
-    list.push_back(listed_json(step, what, faults));
+    list.push_back(listed_json(step, manifest, faults));
   }
   if (options.json)
     print_json({{"folder", chosen.dir}, {"checkpoints", std::move(list)}});
@@ -119,14 +120,14 @@ exit_code verify_all(const checkpoint_options& options, const chosen_checkpoints
   for (const version step : chosen.steps) {
     const std::string folder = chosen.folder(step);
     const auto faults = actors::faults_of(folder);
-    const auto what = manifest_in(folder);
+    const auto manifest = manifest_in(folder);
     good = good && faults.empty();
-    list.push_back(listed_json(step, what, faults));
+    list.push_back(listed_json(step, manifest, faults));
     if (options.json)
       continue;
-    if (what && faults.empty())
-      fmt::print("{}: good ({}, {})\n", folder, counted(what->files.size(), "file"),
-                 bytes_text(static_cast<double>(bytes_of_files(*what))));
+    if (manifest && faults.empty())
+      fmt::print("{}: good ({}, {})\n", folder, counted(manifest->files.size(), "file"),
+                 bytes_text(static_cast<double>(bytes_of_files(*manifest))));
     for (const std::string& fault : faults)
       fmt::print("{}\n", fault);
   }
@@ -163,20 +164,20 @@ json::object shard_file_json(const actors::written_file& file, const actors::sha
           {"blocks", json::value_from(shard.blocks())}};
 }
 
-exit_code inspect_json(const std::string& folder, const checkpoint_manifest& what) {
+exit_code inspect_json(const std::string& folder, const checkpoint_manifest& manifest) {
   json::array files, tensors;
-  for (const actors::written_file& each : what.files)
+  for (const actors::written_file& each : manifest.files)
     files.push_back(shard_file_json(each, actors::shard_file(folder, each)));
-  for (const actors::tensor_place& each : what.tensors)
+  for (const actors::tensor_place& each : manifest.tensors)
     tensors.push_back({{"name", each.name}, {"shape", json::value_from(each.dims.extents())}, {"offset", each.offset}});
   print_json({{"checkpoint", folder},
-              {"job", what.job},
-              {"step", what.ver.value},
-              {"samples", what.samples},
-              {"training_s", training_seconds(what)},
-              {"parameters", what.floats},
-              {"facts", json::value_from(what.facts)},
-              {"data", json::value_from(what.data)},
+              {"job", manifest.job},
+              {"step", manifest.ver.value},
+              {"samples", manifest.samples},
+              {"training_s", training_seconds(manifest)},
+              {"parameters", manifest.floats},
+              {"facts", json::value_from(manifest.facts)},
+              {"data", json::value_from(manifest.data)},
               {"files", std::move(files)},
               {"tensors", std::move(tensors)}});
   return exit_done;
@@ -187,19 +188,19 @@ exit_code inspect_one(const checkpoint_options& options, const chosen_checkpoint
   if (!step)
     return exit_failed;
   const std::string folder = chosen.folder(*step);
-  const auto what = actors::read_manifest(folder);
+  const auto manifest = actors::read_manifest(folder);
   if (options.json)
-    return inspect_json(folder, what);
-  fmt::print("{}: job \"{}\", step {}, {} samples, {:.1f} s of training\n", folder, what.job, what.ver.value, what.samples,
-             training_seconds(what));
+    return inspect_json(folder, manifest);
+  fmt::print("{}: job \"{}\", step {}, {} samples, {:.1f} s of training\n", folder, manifest.job, manifest.ver.value,
+             manifest.samples, training_seconds(manifest));
   std::vector<std::vector<std::string>> facts{{"fact", "value"}},
       files{{"file", "size", "step", "elements", "numbers", "blocks"}}, tensors{{"tensor", "shape", "offset"}},
       data{{"data", "SHA-256"}};
-  for (const auto& [key, value] : what.facts)
+  for (const auto& [key, value] : manifest.facts)
     facts.push_back({key, value});
-  for (const auto& [path, sha256] : what.data)
+  for (const auto& [path, sha256] : manifest.data)
     data.push_back({path, sha256});
-  for (const actors::written_file& each : what.files) {
+  for (const actors::written_file& each : manifest.files) {
     const actors::shard_file shard(folder, each);
     std::vector<std::string> numbers;
     for (const auto& [name, number] : shard.head().numbers)
@@ -208,7 +209,7 @@ exit_code inspect_one(const checkpoint_options& options, const chosen_checkpoint
                      fmt::format("{} to {}", shard.head().range.begin, shard.head().range.end),
                      fmt::format("{}", fmt::join(numbers, ", ")), fmt::format("{}", fmt::join(shard.blocks(), ", "))});
   }
-  for (const actors::tensor_place& each : what.tensors)
+  for (const actors::tensor_place& each : manifest.tensors)
     tensors.push_back({each.name, each.dims.to_string(), std::to_string(each.offset)});
   for (const auto& rows : {facts, data, files, tensors})
     if (rows.size() > 1)
@@ -223,20 +224,20 @@ exit_code export_one(const checkpoint_options& options, const chosen_checkpoints
   if (!step)
     return exit_failed;
   const std::string folder = chosen.folder(*step);
-  const auto what = actors::read_manifest(folder);
+  const auto manifest = actors::read_manifest(folder);
   parameter_layout layout;
-  for (const actors::tensor_place& each : what.tensors)
+  for (const actors::tensor_place& each : manifest.tensors)
     layout.slots.push_back({each.name, each.dims, each.offset, {}});
-  std::vector<float> parameters(what.floats); // its files are as large: good_one has read them
+  std::vector<float> parameters(manifest.floats); // its files are as large: good_one has read them
   if (layout.slots.empty()
-      || !actors::read_block(folder, what, actors::parameters_name, {0, static_cast<std::int64_t>(what.floats)},
+      || !actors::read_block(folder, manifest, actors::parameters_name, {0, static_cast<std::int64_t>(manifest.floats)},
                              parameters.data())) {
     fmt::print(stderr, "troupe: {}: holds no {} to export\n", folder, layout.slots.empty() ? "names of tensors" : "parameters");
     return exit_failed;
   }
   std::map<std::string, std::string> metadata{
-      {"job", what.job}, {"step", std::to_string(what.ver.value)}, {"version", TROUPE_VERSION}};
-  if (const auto layers = what.facts.find("model.layers"); layers != what.facts.end())
+      {"job", manifest.job}, {"step", std::to_string(manifest.ver.value)}, {"version", TROUPE_VERSION}};
+  if (const auto layers = manifest.facts.find("model.layers"); layers != manifest.facts.end())
     metadata["layers"] = layers->second;
   if (const auto saved = save_safetensors(options.to, layout, parameters.data(), metadata); !saved) {
     fmt::print(stderr, "troupe: {}\n", saved.error().message);
@@ -245,12 +246,12 @@ exit_code export_one(const checkpoint_options& options, const chosen_checkpoints
   const std::string digest = weights_digest(layout, parameters.data());
   if (options.json)
     print_json({{"checkpoint", folder},
-                {"step", what.ver.value},
+                {"step", manifest.ver.value},
                 {"to", options.to},
                 {"tensors", layout.slots.size()},
                 {"weights_digest", digest}});
   else
-    fmt::print("{}: the parameters of step {}, {} (weights {})\n", options.to, what.ver.value,
+    fmt::print("{}: the parameters of step {}, {} (weights {})\n", options.to, manifest.ver.value,
                counted(layout.slots.size(), "tensor"), digest);
   return exit_done;
 }

@@ -383,15 +383,15 @@ void allreduce_worker::reduce(collective::reduction_effects effects, std::uint64
   for (; !todo.empty(); todo.pop_front()) {
     open_round& of = round(number);
     const auto& effect = todo.front();
-    if (const auto* what = std::get_if<collective::merge>(&effect)) {
-      if (add_up sum = merged(of, number, partition, *what); !sum.sum.empty())
+    if (const auto* merging = std::get_if<collective::merge>(&effect)) {
+      if (add_up sum = merged(of, number, partition, *merging); !sum.sum.empty())
         out.emplace_back(std::move(sum));
-      for (const ticket used : what->terms)
+      for (const ticket used : merging->terms)
         if (used != ticket{}) {
           of.known.erase(used);
           out.emplace_back(discard{used});
         }
-      more(of.partitions[partition].sum.on(collective::merged{what->stage, what->first}));
+      more(of.partitions[partition].sum.on(collective::merged{merging->stage, merging->first}));
     } else if (const auto* part = std::get_if<collective::send_chunk>(&effect)) {
       out.emplace_back(send_peer{plan_.workers[part->to].worker,
                                  {.from = self_,
@@ -419,15 +419,15 @@ void allreduce_worker::reduce(collective::reduction_effects effects, std::uint64
 
 /// The weights of a shard, by which the same gradients make the same bits: `by_samples`.
 add_up allreduce_worker::merged(open_round& of, std::uint64_t number, std::uint32_t partition,
-                                const collective::merge& what) const {
-  add_up out{gradient_, part_of(number, partition, what.first, what.last), {}};
-  const bool weighs = weighs_terms() && what.terms.size() > 1;
+                                const collective::merge& effect) const {
+  add_up out{gradient_, part_of(number, partition, effect.first, effect.last), {}};
+  const bool weighs = weighs_terms() && effect.terms.size() > 1;
   const facts own = of.partitions[partition].sum.state().own;
   const auto facts_of = [&](ticket name) { return name == ticket{} ? own : of.known.at(name); };
   double counted = 0;
-  for (const ticket name : what.terms)
+  for (const ticket name : effect.terms)
     counted += facts_of(name).counted();
-  for (const ticket name : what.terms) {
+  for (const ticket name : effect.terms) {
     const double weight = !weighs ? 1 : counted > 0 ? facts_of(name).counted() / counted : 0;
     if (weight != 0) // else the term of who had no samples
       out.sum.push_back({name == ticket{} ? gradient_ : name, weight});

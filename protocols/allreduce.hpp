@@ -121,7 +121,7 @@ private:
   void on_chunk(const peer_message& msg, worker_effects& out);
   void on_state(const peer_message& msg, worker_effects& out);
   void reduce(collective::reduction_effects effects, std::uint64_t round, std::uint32_t partition, worker_effects& out);
-  add_up merged(open_round& of, std::uint64_t number, std::uint32_t partition, const collective::merge& what) const;
+  add_up merged(open_round& of, std::uint64_t number, std::uint32_t partition, const collective::merge& effect) const;
   void measured(const computed& msg, worker_effects& out);
   void keep_gradient(ticket gradient, worker_effects& out);
   void begin_sum(std::uint32_t partition, const collective::facts& own, worker_effects& out);

@@ -183,9 +183,9 @@ void coordinator::repeat_to_lead(coordinator_effects& out) const {
     out.emplace_back(resume{{state_.held}});
 }
 
-hold coordinator::order(const hold& what) {
-  state_.ordered = what.order;
-  return what;
+hold coordinator::order(const hold& limit) {
+  state_.ordered = limit.order;
+  return limit;
 }
 
 void coordinator::check() const {

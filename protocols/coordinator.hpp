@@ -153,7 +153,7 @@ private:
   void repeat_memberships(coordinator_effects& out) const;
   void repeat_to_lead(coordinator_effects& out) const;
   bool is_backup(holder_id who) const { return who.value >= first_backup(shape()).value; }
-  hold order(const hold& what);
+  hold order(const hold& limit);
   send_plan next_plan();
   coordinator_effects follow(const std::optional<decision>& decided);
   coordinator_effects try_partitions(const report& closed);

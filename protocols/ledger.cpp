@@ -45,8 +45,8 @@ std::size_t size_of_protocol(const protocol_spec& protocol) {
     out += name.size() + size_of_value(value) + overhead_of_text;
   return out;
 }
-bool fits(const plan& what, std::uint32_t roles) {
-  return what.workers.size() <= roles && what.gone.size() <= roles && size_of_protocol(what.protocol) <= most_of_protocol;
+bool fits(const plan& newest, std::uint32_t roles) {
+  return newest.workers.size() <= roles && newest.gone.size() <= roles && size_of_protocol(newest.protocol) <= most_of_protocol;
 }
 
 job* find_job(state& in, job_number number) {
@@ -69,130 +69,130 @@ bool renew(std::map<Key, incarnation>& all, Key key, incarnation newer, std::uin
   return true;
 }
 
-bool apply_to(state& to, const submitted& what) {
-  if (what.number <= to.last)
+bool apply_to(state& to, const submitted& entry) {
+  if (entry.number <= to.last)
     return false;
-  to.last = what.number;
-  to.jobs.emplace(what.number, job{.detached = what.detached, .submission = what.submission, .roles = what.roles});
+  to.last = entry.number;
+  to.jobs.emplace(entry.number, job{.detached = entry.detached, .submission = entry.submission, .roles = entry.roles});
   return true;
 }
 
-bool apply_to(state& to, const started& what) {
-  auto* of = find_job(to, what.number);
-  if (of == nullptr || of->end || what.life != of->life + 1 || what.life == 0 || size_of_nodes(what.nodes) > most_of_nodes)
+bool apply_to(state& to, const started& entry) {
+  auto* of = find_job(to, entry.number);
+  if (of == nullptr || of->end || entry.life != of->life + 1 || entry.life == 0 || size_of_nodes(entry.nodes) > most_of_nodes)
     return false;
-  of->life = what.life;
-  of->nodes = what.nodes;
-  of->course = {.key = what.key};
+  of->life = entry.life;
+  of->nodes = entry.nodes;
+  of->course = {.key = entry.key};
   return true;
 }
 
-bool apply_to(state& to, const ended& what) {
-  auto* of = find_job(to, what.number);
-  if (of == nullptr || of->end || !fits(what.how, what.reason, what.outcome))
+bool apply_to(state& to, const ended& entry) {
+  auto* of = find_job(to, entry.number);
+  if (of == nullptr || of->end || !fits(entry.how, entry.reason, entry.outcome))
     return false;
-  of->end = job_end{what.how, what.reason, what.outcome};
+  of->end = job_end{entry.how, entry.reason, entry.outcome};
   return true;
 }
 
-bool apply_to(state& to, const forgotten& what) {
-  const auto* of = find_job(to, what.number);
-  return of != nullptr && of->end && to.jobs.erase(what.number) != 0;
+bool apply_to(state& to, const forgotten& entry) {
+  const auto* of = find_job(to, entry.number);
+  return of != nullptr && of->end && to.jobs.erase(entry.number) != 0;
 }
 
-bool apply_to(state& to, const planned& what) {
-  auto* of = find_life(to, what.number, what.life);
-  if (of == nullptr || what.plan.epoch <= of->course.plan.epoch || !fits(what.plan, of->roles))
+bool apply_to(state& to, const planned& entry) {
+  auto* of = find_life(to, entry.number, entry.life);
+  if (of == nullptr || entry.plan.epoch <= of->course.plan.epoch || !fits(entry.plan, of->roles))
     return false;
-  of->course.plan = what.plan;
+  of->course.plan = entry.plan;
   return true;
 }
 
-bool apply_to(state& to, const incarnated& what) {
-  auto* of = find_life(to, what.number, what.life);
+bool apply_to(state& to, const incarnated& entry) {
+  auto* of = find_life(to, entry.number, entry.life);
   if (of == nullptr)
     return false;
-  return what.worker ? renew(of->course.workers, worker_id{what.index}, incarnation{what.incarnation}, of->roles)
-                     : renew(of->course.nodes, what.index, incarnation{what.incarnation}, of->roles);
+  return entry.worker ? renew(of->course.workers, worker_id{entry.index}, incarnation{entry.incarnation}, of->roles)
+                      : renew(of->course.nodes, entry.index, incarnation{entry.incarnation}, of->roles);
 }
 
 /// Of a backup that came later nothing is kept once it is lost: its number says that it was one.
-bool takes_place(course& in, const promoted& what, std::uint32_t roles) {
-  if (!in.is_late(what.by))
-    return in.gone.size() < roles && in.gone.insert(what.by).second;
-  const auto copy = in.copies.find(what.by);
-  return copy != in.copies.end() && copy->second.whole && copy->second.shard == what.shard && !in.acts(what.by);
+bool takes_place(course& in, const promoted& entry, std::uint32_t roles) {
+  if (!in.is_late(entry.by))
+    return in.gone.size() < roles && in.gone.insert(entry.by).second;
+  const auto copy = in.copies.find(entry.by);
+  return copy != in.copies.end() && copy->second.whole && copy->second.shard == entry.shard && !in.acts(entry.by);
 }
 
-bool apply_to(state& to, const promoted& what) {
-  auto* of = find_life(to, what.number, what.life);
+bool apply_to(state& to, const promoted& entry) {
+  auto* of = find_life(to, entry.number, entry.life);
   if (of == nullptr)
     return false;
   auto& course = of->course;
-  const auto follows = course.view + (what.shard == holder_id{0} ? 1 : 0);
-  if (what.view != follows || !takes_place(course, what, of->roles))
+  const auto follows = course.view + (entry.shard == holder_id{0} ? 1 : 0);
+  if (entry.view != follows || !takes_place(course, entry, of->roles))
     return false;
-  if (const auto before = course.acting.find(what.shard); before != course.acting.end())
+  if (const auto before = course.acting.find(entry.shard); before != course.acting.end())
     course.copies.erase(before->second); // it is lost
-  course.acting[what.shard] = what.by;
-  course.view = what.view;
+  course.acting[entry.shard] = entry.by;
+  course.view = entry.view;
   return true;
 }
 
-bool apply_to(state& to, const placed& what) {
-  auto* of = find_life(to, what.number, what.life);
-  if (of == nullptr || what.copy <= of->course.newest_copy || of->course.copies.size() >= of->roles)
+bool apply_to(state& to, const placed& entry) {
+  auto* of = find_life(to, entry.number, entry.life);
+  if (of == nullptr || entry.copy <= of->course.newest_copy || of->course.copies.size() >= of->roles)
     return false;
   auto& course = of->course;
-  course.copies.emplace(what.copy, late_copy{what.shard, what.node});
+  course.copies.emplace(entry.copy, late_copy{entry.shard, entry.node});
   if (course.first_copy == holder_id{})
-    course.first_copy = what.copy;
-  course.newest_copy = what.copy;
+    course.first_copy = entry.copy;
+  course.newest_copy = entry.copy;
   return true;
 }
 
-bool apply_to(state& to, const copied& what) {
-  auto* of = find_life(to, what.number, what.life);
+bool apply_to(state& to, const copied& entry) {
+  auto* of = find_life(to, entry.number, entry.life);
   if (of == nullptr)
     return false;
-  const auto copy = of->course.copies.find(what.copy);
+  const auto copy = of->course.copies.find(entry.copy);
   return copy != of->course.copies.end() && !std::exchange(copy->second.whole, true);
 }
 
-bool apply_to(state& to, const holder_lost& what) {
-  auto* of = find_life(to, what.number, what.life);
+bool apply_to(state& to, const holder_lost& entry) {
+  auto* of = find_life(to, entry.number, entry.life);
   if (of == nullptr)
     return false;
   auto& course = of->course;
-  if (course.is_late(what.holder))
-    return !course.acts(what.holder) && course.copies.erase(what.holder) != 0;
-  return course.gone.size() < of->roles && course.gone.insert(what.holder).second;
+  if (course.is_late(entry.holder))
+    return !course.acts(entry.holder) && course.copies.erase(entry.holder) != 0;
+  return course.gone.size() < of->roles && course.gone.insert(entry.holder).second;
 }
 
-bool apply_to(state& to, const checkpointed& what) {
-  auto* of = find_life(to, what.number, what.life);
+bool apply_to(state& to, const checkpointed& entry) {
+  auto* of = find_life(to, entry.number, entry.life);
   if (of == nullptr)
     return false;
   auto& all = of->course.checkpoints;
-  if (!all.empty() && what.ver <= all.back())
+  if (!all.empty() && entry.ver <= all.back())
     return false;
   if (all.size() == most_checkpoints)
     all.erase(all.begin());
-  all.push_back(what.ver);
+  all.push_back(entry.ver);
   return true;
 }
 
-bool sound(const course& what, std::uint32_t roles) {
+bool sound(const course& known, std::uint32_t roles) {
   const auto was_backup = [&](const auto& each) {
-    const auto copy = what.copies.find(each.second);
-    return what.gone.contains(each.second)
-           || (copy != what.copies.end() && copy->second.whole && copy->second.shard == each.first);
+    const auto copy = known.copies.find(each.second);
+    return known.gone.contains(each.second)
+           || (copy != known.copies.end() && copy->second.whole && copy->second.shard == each.first);
   };
-  const auto has_number = [&](const auto& each) { return what.is_late(each.first) && each.first <= what.newest_copy; };
-  return fits(what.plan, roles) && what.nodes.size() <= roles && what.workers.size() <= roles && what.gone.size() <= roles
-         && std::ranges::all_of(what.acting, was_backup) && what.copies.size() <= roles
-         && std::ranges::all_of(what.copies, has_number) && what.checkpoints.size() <= most_checkpoints
-         && std::ranges::adjacent_find(what.checkpoints, std::greater_equal<>{}) == what.checkpoints.end();
+  const auto has_number = [&](const auto& each) { return known.is_late(each.first) && each.first <= known.newest_copy; };
+  return fits(known.plan, roles) && known.nodes.size() <= roles && known.workers.size() <= roles && known.gone.size() <= roles
+         && std::ranges::all_of(known.acting, was_backup) && known.copies.size() <= roles
+         && std::ranges::all_of(known.copies, has_number) && known.checkpoints.size() <= most_checkpoints
+         && std::ranges::adjacent_find(known.checkpoints, std::greater_equal<>{}) == known.checkpoints.end();
 }
 
 } // namespace
@@ -204,14 +204,14 @@ std::size_t size_of(const state& of) {
   return out;
 }
 
-std::string no_room_for(const state& in, const entry& what) {
-  if (const auto* plan = std::get_if<planned>(&what))
+std::string no_room_for(const state& in, const entry& entry) {
+  if (const auto* plan = std::get_if<planned>(&entry))
     if (const auto of = in.jobs.find(plan->number); of != in.jobs.end() && !fits(plan->plan, of->second.roles))
       return fmt::format(
           "the journal has no room for a plan of {} workers whose protocol takes {} bytes; there is room for {}, and "
           "{} bytes",
           plan->plan.workers.size(), size_of_protocol(plan->plan.protocol), of->second.roles, most_of_protocol);
-  const auto* job = std::get_if<submitted>(&what);
+  const auto* job = std::get_if<submitted>(&entry);
   if (job == nullptr || size_of(in) + size_of_job(job->submission.size(), job->roles) <= most_bytes)
     return {};
   return fmt::format(
@@ -220,18 +220,18 @@ std::string no_room_for(const state& in, const entry& what) {
       in.jobs.size(), job->submission.size(), job->roles);
 }
 
-bool apply(state& to, const entry& what) {
-  return std::visit([&](const auto& each) { return apply_to(to, each); }, what);
+bool apply(state& to, const entry& entry) {
+  return std::visit([&](const auto& each) { return apply_to(to, each); }, entry);
 }
 
-bool sound(const state& what) {
+bool sound(const state& all) {
   const auto is_sound = [&](const auto& each) {
     const auto& [number, job] = each;
-    return number >= 1 && number <= what.last && (job.life != 0 || (job.nodes.empty() && job.course == course{}))
+    return number >= 1 && number <= all.last && (job.life != 0 || (job.nodes.empty() && job.course == course{}))
            && size_of_nodes(job.nodes) <= most_of_nodes && sound(job.course, job.roles)
            && (!job.end || fits(job.end->how, job.end->reason, job.end->outcome));
   };
-  return std::ranges::all_of(what.jobs, is_sound);
+  return std::ranges::all_of(all.jobs, is_sound);
 }
 
 } // namespace troupe::protocols::ledger

@@ -174,13 +174,13 @@ inline constexpr std::size_t most_checkpoints = 16;
 std::size_t size_of(const state& of);
 /// Why the entry is not to be decided, where the ledger has no room for it: what is full, and what would be right. Empty: there
 /// is room. A job that was submitted has room for what follows, up to the limits above; a plan may be beyond them.
-std::string no_room_for(const state& in, const entry& what);
+std::string no_room_for(const state& in, const entry& entry);
 /// Whether it changed something. An entry that is repeated, late or malformed does not: a job whose number was given, a life that
 /// does not follow, a second end, an unknown job, one that is forgotten before its end; of a job that runs, whatever is of
 /// another life, a plan or an incarnation that is not newer, a backup that is out or not whole, a view that does not follow, a
 /// copy whose number was given.
-bool apply(state& to, const entry& what);
+bool apply(state& to, const entry& entry);
 /// Whether entries can have come to this.
-bool sound(const state& what);
+bool sound(const state& of);
 
 } // namespace troupe::protocols::ledger

@@ -224,9 +224,9 @@ void member::take(step& now, const message& msg, const install_request& body) {
   say(now, msg.from, append_reply{true, state_.commit, {}});
 }
 
-void member::write(step& now, entry what) {
-  now.written = std::min(now.written.value_or(what.index), what.index);
-  state_.stored.write(std::move(what));
+void member::write(step& now, entry fresh) {
+  now.written = std::min(now.written.value_or(fresh.index), fresh.index);
+  state_.stored.write(std::move(fresh));
 }
 
 void member::commit(step& now, log_index upto) {

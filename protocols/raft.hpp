@@ -130,7 +130,7 @@ private:
   void follow(step& now, raft::term in, std::optional<member_id> leader);
   void ask(step& now, raft::role as);
   void win(step& now);
-  void write(step& now, entry what);
+  void write(step& now, entry fresh);
   void heartbeat(step& now, member_id to);
   void replicate(step& now, member_id to);
   void count_copies(step& now);

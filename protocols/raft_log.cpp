@@ -43,10 +43,10 @@ std::vector<entry> stored::between(log_index index, log_index upto) const {
   return {place(index), place(upto)};
 }
 
-void stored::write(entry what) {
-  while (!log.empty() && log.back().index >= what.index)
+void stored::write(entry fresh) {
+  while (!log.empty() && log.back().index >= fresh.index)
     log.pop_back();
-  log.push_back(std::move(what));
+  log.push_back(std::move(fresh));
 }
 
 void stored::compact(raft::snapshot upto) {
@@ -55,14 +55,14 @@ void stored::compact(raft::snapshot upto) {
   snapshot = std::move(upto);
 }
 
-void keep(stored& disk, const persist& what) {
-  disk.term = what.term;
-  disk.vote = what.vote;
-  if (what.snapshot) {
-    disk.snapshot = *what.snapshot;
+void keep(stored& disk, const persist& news) {
+  disk.term = news.term;
+  disk.vote = news.vote;
+  if (news.snapshot) {
+    disk.snapshot = *news.snapshot;
     disk.log.clear();
   }
-  for (const entry& each : what.entries)
+  for (const entry& each : news.entries)
     disk.write(each);
 }
 

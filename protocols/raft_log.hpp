@@ -51,7 +51,7 @@ struct stored {
   /// Those after `index`, which is here, up to `upto`.
   std::vector<entry> between(log_index index, log_index upto) const;
   /// In the place of what stands there and after it.
-  void write(entry what);
+  void write(entry fresh);
   /// What follows the same entry stays in the log; another's is no continuation.
   void compact(raft::snapshot upto);
   friend bool operator==(const stored&, const stored&) = default;
@@ -70,6 +70,6 @@ struct persist {
   friend bool operator==(const persist&, const persist&) = default;
 };
 /// What is on the disk once `what` is there, too. Not necessarily sound, if `what` did not come from the same member.
-void keep(stored& disk, const persist& what);
+void keep(stored& disk, const persist& news);
 
 } // namespace troupe::protocols::raft

@@ -37,9 +37,9 @@ void remove_file(const std::string& path) {
 using open_files = std::vector<std::unique_ptr<shard_file>>;
 
 /// The shards'.
-open_files open_all(const std::string& folder, const checkpoint_manifest& what) {
+open_files open_all(const std::string& folder, const checkpoint_manifest& manifest) {
   open_files files;
-  for (const written_file& each : what.files)
+  for (const written_file& each : manifest.files)
     if (is_shard_name(each.name))
       files.push_back(std::make_unique<shard_file>(folder, each));
   std::ranges::sort(files, {}, [](const auto& each) { return each->head().range; });
@@ -57,13 +57,13 @@ void require_all(const std::string& folder, const open_files& files, flat_range 
 }
 
 /// The workers' that have parameters of their own. Throws where one does not have all.
-open_files open_replicas(const std::string& folder, const checkpoint_manifest& what) {
+open_files open_replicas(const std::string& folder, const checkpoint_manifest& manifest) {
   open_files files;
-  for (const written_file& each : what.files) {
+  for (const written_file& each : manifest.files) {
     auto file = std::make_unique<shard_file>(folder, each);
     if (!file->has(replica_name))
       continue;
-    if (file->head().range != flat_range{0, static_cast<std::int64_t>(what.floats)})
+    if (file->head().range != flat_range{0, static_cast<std::int64_t>(manifest.floats)})
       throw std::runtime_error(fmt::format("{}/{}: is of another model", folder, each.name));
     files.push_back(std::move(file));
   }
@@ -71,8 +71,8 @@ open_files open_replicas(const std::string& folder, const checkpoint_manifest& w
 }
 
 /// What there is of each element of the parameters.
-open_files carriers(const std::string& folder, const checkpoint_manifest& what) {
-  return what.has_shards() ? open_all(folder, what) : open_replicas(folder, what);
+open_files carriers(const std::string& folder, const checkpoint_manifest& manifest) {
+  return manifest.has_shards() ? open_all(folder, manifest) : open_replicas(folder, manifest);
 }
 
 /// A piece of each at a time, so that little memory will do.
@@ -162,15 +162,15 @@ std::optional<std::string> fault_of(const std::string& folder) {
   return faults.empty() ? std::nullopt : std::optional(faults.front());
 }
 
-bool read_block(const std::string& folder, const checkpoint_manifest& what, const std::string& block, flat_range part,
+bool read_block(const std::string& folder, const checkpoint_manifest& manifest, const std::string& block, flat_range part,
                 float* to) {
-  if (!what.has_shards() && block == parameters_name) {
-    const auto replicas = open_replicas(folder, what);
+  if (!manifest.has_shards() && block == parameters_name) {
+    const auto replicas = open_replicas(folder, manifest);
     require_all(folder, replicas, part, "the parameters");
     read_mean(replicas, part, to);
     return true;
   }
-  auto files = open_all(folder, what);
+  auto files = open_all(folder, manifest);
   std::erase_if(files, [&](const auto& each) { return !each->has(block); });
   if (files.empty())
     return false;
@@ -184,9 +184,9 @@ bool read_block(const std::string& folder, const checkpoint_manifest& what, cons
   return true;
 }
 
-std::uint64_t read_number(const std::string& folder, const checkpoint_manifest& what, const std::string& name) {
+std::uint64_t read_number(const std::string& folder, const checkpoint_manifest& manifest, const std::string& name) {
   std::uint64_t largest = 0;
-  for (const auto& each : open_all(folder, what))
+  for (const auto& each : open_all(folder, manifest))
     largest = std::max(largest, each->number(name));
   return largest;
 }
@@ -195,9 +195,9 @@ bool checkpoint_manifest::has_shards() const {
   return std::ranges::any_of(files, [](const written_file& each) { return is_shard_name(each.name); });
 }
 
-const written_file* file_of_worker(const checkpoint_manifest& what, std::uint32_t worker) {
-  const auto found = std::ranges::find(what.files, worker, [](const written_file& each) { return worker_in(each.name); });
-  return found == what.files.end() ? nullptr : &*found;
+const written_file* file_of_worker(const checkpoint_manifest& manifest, std::uint32_t worker) {
+  const auto found = std::ranges::find(manifest.files, worker, [](const written_file& each) { return worker_in(each.name); });
+  return found == manifest.files.end() ? nullptr : &*found;
 }
 
 } // namespace troupe::actors

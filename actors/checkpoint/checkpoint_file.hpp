@@ -102,7 +102,7 @@ struct checkpoint_manifest {
 
 /// Writes `folder`/manifest under another name, makes it durable, renames it, and makes folder and parent durable. Throws
 /// std::runtime_error.
-void write_manifest(const std::string& folder, const checkpoint_manifest& what);
+void write_manifest(const std::string& folder, const checkpoint_manifest& manifest);
 /// Throws std::runtime_error that names the file and what is wrong with it.
 checkpoint_manifest read_manifest(const std::string& folder);
 
@@ -124,10 +124,11 @@ std::vector<std::string> faults_of(const std::string& folder);
 /// Elements of a block over all shards' files, for any other division into shards. `to` has part.size() floats. False: no file
 /// has this block. Where no shard wrote one, "parameters" are the mean of the workers' replicas, as in an evaluation. Throws as
 /// shard_file does.
-bool read_block(const std::string& folder, const checkpoint_manifest& what, const std::string& block, flat_range part, float* to);
+bool read_block(const std::string& folder, const checkpoint_manifest& manifest, const std::string& block, flat_range part,
+                float* to);
 /// The largest that a shard's file has, 0 where none has it: shards that apply each push alone may differ by a few.
-std::uint64_t read_number(const std::string& folder, const checkpoint_manifest& what, const std::string& name);
+std::uint64_t read_number(const std::string& folder, const checkpoint_manifest& manifest, const std::string& name);
 /// Null: this worker kept nothing, or there was none.
-const written_file* file_of_worker(const checkpoint_manifest& what, std::uint32_t worker);
+const written_file* file_of_worker(const checkpoint_manifest& manifest, std::uint32_t worker);
 
 } // namespace troupe::actors

@@ -31,8 +31,8 @@ std::string folder_of(const std::string& path) {
 
 } // namespace
 
-void throw_io(const std::string& path, const std::string& what, int code) {
-  throw std::runtime_error(fmt::format("{}: cannot {}: {}", path, what, std::strerror(code)));
+void throw_io(const std::string& path, const std::string& action, int code) {
+  throw std::runtime_error(fmt::format("{}: cannot {}: {}", path, action, std::strerror(code)));
 }
 
 void sync_folder(const std::string& folder) {

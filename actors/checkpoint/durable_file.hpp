@@ -10,7 +10,7 @@
 namespace troupe::actors {
 
 /// "PATH: cannot WHAT: the reason of `code`, an errno". Throws std::runtime_error.
-[[noreturn]] void throw_io(const std::string& path, const std::string& what, int code);
+[[noreturn]] void throw_io(const std::string& path, const std::string& action, int code);
 
 /// Makes a folder and those above it that are missing, durably. Throws std::runtime_error.
 void make_folder(const std::string& folder);

@@ -29,9 +29,8 @@ protocols::lead_state lead_of(const checkpoint_manifest& manifest) {
   return *std::move(state);
 }
 
-first_parameters::first_parameters(const job& what, const parameter_layout& layout, std::span<const float> given)
-    : job_(what), layout_(layout), given_(given),
-      from_(resumes() ? read_manifest(what.checkpoint.resume) : checkpoint_manifest{}),
+first_parameters::first_parameters(const job& job, const parameter_layout& layout, std::span<const float> given)
+    : job_(job), layout_(layout), given_(given), from_(resumes() ? read_manifest(job.checkpoint.resume) : checkpoint_manifest{}),
       lead_(resumes() ? lead_of(from_) : protocols::lead_state{}) {}
 
 kernels::buffer first_parameters::flat(const std::function<kernels::buffer(std::size_t)>& allocate) const {

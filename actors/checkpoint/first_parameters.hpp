@@ -25,7 +25,7 @@ protocols::lead_state lead_of(const checkpoint_manifest& manifest);
 class first_parameters {
 public:
   /// `given`: the model's own; it outlives this. None: they are drawn.
-  first_parameters(const job& what, const parameter_layout& layout, std::span<const float> given = {});
+  first_parameters(const job& job, const parameter_layout& layout, std::span<const float> given = {});
 
   protocols::version ver() const { return lead_.made; }
   /// All of them, flat. `allocate` gives host memory.

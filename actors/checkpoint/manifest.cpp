@@ -25,21 +25,21 @@ std::uint32_t crc_of(const manifest_head& head, std::span<const std::uint64_t> w
   return crc32c(std::as_bytes(words), crc32c(std::as_bytes(std::span(&head, 1)).first(offsetof(manifest_head, crc))));
 }
 
-wire::manifest as_message(const checkpoint_manifest& what) {
-  wire::manifest out{.job = what.job,
-                     .facts = what.facts,
-                     .ver = what.ver,
-                     .samples = what.samples,
-                     .training = what.training_ns,
-                     .floats = what.floats,
-                     .lead = what.lead,
-                     .coordinator = what.coordinator,
+wire::manifest as_message(const checkpoint_manifest& manifest) {
+  wire::manifest out{.job = manifest.job,
+                     .facts = manifest.facts,
+                     .ver = manifest.ver,
+                     .samples = manifest.samples,
+                     .training = manifest.training_ns,
+                     .floats = manifest.floats,
+                     .lead = manifest.lead,
+                     .coordinator = manifest.coordinator,
                      .files = {},
                      .tensors = {},
-                     .data = what.data};
-  for (const written_file& each : what.files)
+                     .data = manifest.data};
+  for (const written_file& each : manifest.files)
     out.files.push_back({each.name, each.bytes, each.crc});
-  for (const tensor_place& each : what.tensors)
+  for (const tensor_place& each : manifest.tensors)
     out.tensors.push_back({each.name, each.dims.extents(), each.offset});
   return out;
 }
@@ -93,9 +93,9 @@ std::vector<tensor_place> places_of(const parameter_layout& layout) {
   return out;
 }
 
-void write_manifest(const std::string& folder, const checkpoint_manifest& what) {
+void write_manifest(const std::string& folder, const checkpoint_manifest& manifest) {
   make_folder(folder);
-  const auto words = wire::encode(as_message(what));
+  const auto words = wire::encode(as_message(manifest));
   manifest_head head;
   head.crc = crc_of(head, words);
   durable_file file(folder + "/" + unfinished_manifest);

@@ -144,7 +144,7 @@ cluster_control::behavior_type cluster_state::make_behavior() {
       [this](const node_hello& hello, const node_actor& node) { return join(hello, node); },
       [this](const leave_cluster& msg) { return leave(msg); },
       [this](const undrain_node& msg) { return undrain(msg.name); },
-      [this](const submit_job& what, const client_actor& client) { return submit(what, client); },
+      [this](const submit_job& submission, const client_actor& client) { return submit(submission, client); },
       [this](const attach_job& msg, const client_actor& client) { return attach(msg, client); },
       [this](const cancel_job& msg) {
         cancel(msg.number, is_client_of(find(msg.number), self_->current_sender()) ? "interrupted" : "stopped at the console");
@@ -160,7 +160,7 @@ cluster_control::behavior_type cluster_state::make_behavior() {
       [this](const inspect_query& query) { return query.page == 0 ? inspect_all() : inspect_page(query); },
       [this](const history_query& query) { return answers_.history_of(query.job); },
       [this](const shards_query& msg) { return answers_.shards_of(msg.job); },
-      [this](const probe_query& what) { return probe(what); },
+      [this](const probe_query& query) { return probe(query); },
       [this](leader_query) -> caf::result<caf::strong_actor_ptr> { return self_->ctrl(); },
       [this](const job_finished& msg) { finished(msg); },
       [this](const job_goes_back& msg) { succession_.on(msg); },
@@ -179,37 +179,37 @@ void cluster_state::hear(const job_news& msg) {
                         [&](const auto& point) { history_.add(msg.number, point); }},
              msg.news);
   if (job != nullptr && job->told_here)
-    std::visit([&](const auto& what) { self_->send(job->client, what); }, msg.news);
+    std::visit([&](const auto& news) { self_->send(job->client, news); }, msg.news);
 }
 
-caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const client_actor& client) {
-  if (const auto missing = missing_names(what.job, setup_.own.added); !missing.empty())
+caf::result<std::uint64_t> cluster_state::submit(const submit_job& submission, const client_actor& client) {
+  if (const auto missing = missing_names(submission.job, setup_.own.added); !missing.empty())
     return failure(fmt::format("the cluster's program has no {}; start its nodes from the program that adds it",
                                fmt::join(missing, ", no ")));
-  const auto fits = choose_gang(what.job, answers_.members());
+  const auto fits = choose_gang(submission.job, answers_.members());
   if (const auto* none = std::get_if<no_gang>(&fits); none != nullptr && none->never)
     return failure(none->reason);
   const auto number = ++last_number_;
   auto promise = self_->make_response_promise<std::uint64_t>();
-  decisions_.submitted(number, what, [=, this](const std::string& why_not) mutable {
+  decisions_.submitted(number, submission, [=, this](const std::string& why_not) mutable {
     if (!why_not.empty())
       return promise.deliver(failure(why_not));
-    enqueue(number, what, client);
+    enqueue(number, submission, client);
     promise.deliver(number);
   });
   return promise;
 }
 
-void cluster_state::enqueue(std::uint64_t number, const submit_job& what, const client_actor& client) {
+void cluster_state::enqueue(std::uint64_t number, const submit_job& submission, const client_actor& client) {
   jobs_.emplace(number, cluster_job{.number = number,
-                                    .submission = what,
-                                    .client = what.detached ? client_actor{} : client,
+                                    .submission = submission,
+                                    .client = submission.detached ? client_actor{} : client,
                                     .since = self_->clock().now(),
-                                    .told_here = what.detached});
-  if (!what.detached)
+                                    .told_here = submission.detached});
+  if (!submission.detached)
     self_->monitor(client);
-  history_.open(number, what.job.name, what.job.protocol.name);
-  say(number, fmt::format("is submitted, as {}", what.job.name));
+  history_.open(number, submission.job.name, submission.job.protocol.name);
+  say(number, fmt::format("is submitted, as {}", submission.job.name));
   start_what_fits();
 }
 
@@ -300,19 +300,19 @@ void cluster_state::wait(cluster_job& job, const std::string& reason) {
 }
 
 void cluster_state::start(cluster_job& job, std::vector<std::uint32_t> gang) {
-  const auto& what = job.submission.job;
+  const auto& spec = job.submission.job;
   const auto members = answers_.members();
-  const auto more = nodes_to_grow_onto(what, members, gang);
+  const auto more = nodes_to_grow_onto(spec, members, gang);
   job.begins_with = gang.size();
   job.gang = std::move(gang);
   job.gang.insert(job.gang.end(), more.begin(), more.end());
-  auto nodes = members_of(what, members, job.gang, job.begins_with);
+  auto nodes = members_of(spec, members, job.gang, job.begins_with);
   if (job.gang.front() == 0 && !members.front().actor)
     nodes.front().actor = job.own = self_->spawn<node_impl>(setup_.own);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < job.begins_with; ++i) {
     names.push_back(nodes[i].name);
-    if (job.gang[i] != 0 || first_node_serves(what, members.front(), nodes))
+    if (job.gang[i] != 0 || first_node_serves(spec, members.front(), nodes))
       members_[job.gang[i]].job = job.number;
   }
   ++job.life;

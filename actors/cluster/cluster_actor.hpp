@@ -64,7 +64,7 @@ private:
   void take_part(std::uint32_t number, const cluster_job& job, std::ptrdiff_t place);
   void grow();
   void let_go(cluster_member& member);
-  caf::result<std::uint64_t> submit(const submit_job& what, const client_actor& client);
+  caf::result<std::uint64_t> submit(const submit_job& submission, const client_actor& client);
   caf::result<submit_job> attach(const attach_job& msg, const client_actor& client);
   void hear(const job_news& msg);
   template <class Order>
@@ -80,7 +80,7 @@ private:
   void begin_again(kept_jobs& kept);
   void go_on(cluster_job& job, std::vector<member_node> nodes, const returning_job& back) override;
   void release(cluster_job& job) override;
-  void enqueue(std::uint64_t number, const submit_job& what, const client_actor& client);
+  void enqueue(std::uint64_t number, const submit_job& submission, const client_actor& client);
   void finished(const job_finished& msg);
   void start_later(cluster_job& job, const job_result& why);
   void conclude(std::uint64_t number, job_result result);
@@ -100,7 +100,7 @@ private:
   caf::result<cluster_report> inspect_page(const inspect_query& query);
 
   // cluster_probe.cpp
-  caf::result<cluster_probe> probe(const probe_query& what);
+  caf::result<cluster_probe> probe(const probe_query& query);
 
   cluster_control::stateful_pointer<cluster_state> self_;
   cluster_setup setup_;

@@ -38,7 +38,7 @@ struct probing {
   join_counter<cluster_probe> all;
   std::size_t at;
   node_actor node;
-  probe_query what;
+  probe_query query;
   clock_estimate clock{};
 
   node_probe& known() const { return all->nodes[at]; }
@@ -65,7 +65,7 @@ struct probing {
   }
 
   void look() const {
-    self->request(node, look_deadline, what)
+    self->request(node, look_deadline, query)
         .then(
             [me = *this](node_probe& said) {
               fill(me.known(), std::move(said));
@@ -78,7 +78,7 @@ struct probing {
 /// `here`: the coordinator's own node.
 caf::result<cluster_probe> probe_all(cluster_control::stateful_pointer<cluster_state> self, const std::string& cluster,
                                      const std::vector<cluster_member>& members, const node_actor& here,
-                                     const probe_query& what) {
+                                     const probe_query& query) {
   auto promise = self->make_response_promise<cluster_probe>();
   const join_counter<cluster_probe> all([promise](cluster_probe whole) mutable { promise.deliver(std::move(whole)); });
   all->name = cluster;
@@ -91,9 +91,9 @@ caf::result<cluster_probe> probe_all(cluster_control::stateful_pointer<cluster_s
       continue;
     }
     all.one_more();
-    probing one{self, all, all->nodes.size() - 1, own ? here : member.actor, what};
-    if (!member.description.shard && !(what.workers_write && member.description.worker))
-      one.what.checkpoints.clear();
+    probing one{self, all, all->nodes.size() - 1, own ? here : member.actor, query};
+    if (!member.description.shard && !(query.workers_write && member.description.worker))
+      one.query.checkpoints.clear();
     if (own)
       one.look();
     else
@@ -107,14 +107,14 @@ caf::result<cluster_probe> probe_all(cluster_control::stateful_pointer<cluster_s
 
 /// Here every job has a node of its own, but for one of several coordinators. One that runs has the lanes' port; without any, one
 /// that is gone when it has answered.
-caf::result<cluster_probe> cluster_state::probe(const probe_query& what) {
+caf::result<cluster_probe> cluster_state::probe(const probe_query& query) {
   auto here = setup_.node;
   for (const auto& [number, job] : jobs_)
     if (job.own)
       here = job.own;
   if (!here)
     here = self_->spawn<node_impl>(setup_.own);
-  return probe_all(self_, setup_.name, members_, here, what);
+  return probe_all(self_, setup_.name, members_, here, query);
 }
 
 } // namespace troupe::actors

@@ -28,28 +28,28 @@ struct no_gang {
 };
 /// Nodes that jobs which wait keep from those behind them: number of the node, number of the job.
 using kept_nodes = std::map<std::uint32_t, std::uint64_t>;
-std::variant<std::vector<std::uint32_t>, no_gang> choose_gang(const job& what, const std::vector<member_view>& seats,
+std::variant<std::vector<std::uint32_t>, no_gang> choose_gang(const job& job, const std::vector<member_view>& seats,
                                                               const kept_nodes& kept = {});
 
 /// What a job that waits keeps from those behind it: the nodes that it would get if all that are here were free; those that
 /// nobody has or keeps (`kept`: by jobs before it) first. None where those that are here would not do, for nobody knows whether
 /// the others ever come.
-std::vector<std::uint32_t> nodes_to_keep(const job& what, const std::vector<member_view>& seats, const kept_nodes& kept);
+std::vector<std::uint32_t> nodes_to_keep(const job& job, const std::vector<member_view>& seats, const kept_nodes& kept);
 
 /// The nodes beside a gang that a job may grow onto, as they join or become free: those that may hold its workers, until all
 /// of `cluster.max_workers` have a place.
-std::vector<std::uint32_t> nodes_to_grow_onto(const job& what, const std::vector<member_view>& seats,
+std::vector<std::uint32_t> nodes_to_grow_onto(const job& job, const std::vector<member_view>& seats,
                                               const std::vector<std::uint32_t>& gang);
 
 /// These nodes as members of this job; those from `begins_with` on are absent.
-std::vector<member_node> members_of(const job& what, const std::vector<member_view>& seats, const std::vector<std::uint32_t>& of,
+std::vector<member_node> members_of(const job& job, const std::vector<member_view>& seats, const std::vector<std::uint32_t>& of,
                                     std::size_t begins_with);
 
 /// Whether the first node serves this job alone: it holds workers; or any role, where it is a member as others are. `seat`: the
 /// cluster's first, as these nodes have it.
-bool first_node_serves(const job& what, const member_view& seat, const std::vector<member_node>& nodes);
+bool first_node_serves(const job& job, const member_view& seat, const std::vector<member_node>& nodes);
 
 /// A node as a member of this job: it may hold what its roles and its devices allow.
-member_node member_of(const job& what, const member_view& seat);
+member_node member_of(const job& job, const member_view& seat);
 
 } // namespace troupe::actors

@@ -103,28 +103,28 @@ durable_ledger::messages durable_ledger::on(const raft::tick& msg, protocols::na
   return carry_out(member_.on(msg, now));
 }
 
-durable_ledger::messages durable_ledger::propose(const ledger::entry& what, protocols::nanoseconds now) {
+durable_ledger::messages durable_ledger::propose(const ledger::entry& entry, protocols::nanoseconds now) {
   compact_if_long();
-  return carry_out(member_.on(raft::proposal{{protocols::wire::encode(what)}}, now));
+  return carry_out(member_.on(raft::proposal{{protocols::wire::encode(entry)}}, now));
 }
 
-std::string durable_ledger::decide(const ledger::entry& what) {
-  if (auto full = ledger::no_room_for(state_, what); !full.empty())
+std::string durable_ledger::decide(const ledger::entry& entry) {
+  if (auto full = ledger::no_room_for(state_, entry); !full.empty())
     return full;
-  propose(what, whenever);
+  propose(entry, whenever);
   return {};
 }
 
 durable_ledger::messages durable_ledger::carry_out(const raft::effects& effects) {
   messages out;
   for (const auto& each : effects)
-    std::visit(overloaded{[&](const raft::persist& what) { journal_.write(what); },
-                          [&](const raft::send& what) { out.push_back(what.message); },
-                          [&](const raft::committed& what) {
-                            for (const auto& decided : what.entries)
+    std::visit(overloaded{[&](const raft::persist& effect) { journal_.write(effect); },
+                          [&](const raft::send& effect) { out.push_back(effect.message); },
+                          [&](const raft::committed& effect) {
+                            for (const auto& decided : effect.entries)
                               apply(decided);
                           },
-                          [&](const raft::installed& what) { install(what.snapshot); }, [](const raft::leads&) {},
+                          [&](const raft::installed& effect) { install(effect.snapshot); }, [](const raft::leads&) {},
                           [](const raft::follows&) {}},
                each);
   return out;
@@ -144,11 +144,11 @@ void durable_ledger::install(const raft::snapshot& from) {
 void durable_ledger::apply(const raft::entry& decided) {
   if (decided.words.empty()) // of an election
     return;
-  const auto what = protocols::wire::decode_ledger_entry(decided.words);
-  if (!what)
+  const auto entry = protocols::wire::decode_ledger_entry(decided.words);
+  if (!entry)
     throw std::runtime_error(fmt::format("{}: entry {}: {}; start the version of Troupe that wrote it, or give another folder",
-                                         folder_, decided.index.value, what.error().what));
-  ledger::apply(state_, *what);
+                                         folder_, decided.index.value, entry.error().what));
+  ledger::apply(state_, *entry);
 }
 
 void durable_ledger::compact_if_long() {

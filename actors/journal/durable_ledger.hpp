@@ -39,7 +39,7 @@ public:
   const protocols::ledger::state& state() const { return state_; }
   /// Alone: returns once the entry is on the disk and applied; or else why it is not to be decided, and it never will be. Where
   /// the disk fails, the entry may still be there when the journal is read again.
-  std::string decide(const protocols::ledger::entry& what);
+  std::string decide(const protocols::ledger::entry& entry);
   /// Of the bytes that a crash left of the last decision, which nobody was told of.
   std::uint64_t torn_bytes() const { return journal_.torn_bytes(); }
 
@@ -49,7 +49,7 @@ public:
   messages on(const protocols::raft::tick& msg, protocols::nanoseconds now);
   /// It is decided once `commit` has come to `last`, as it is after this call, while this member leads; nobody knows if it ceases
   /// to.
-  messages propose(const protocols::ledger::entry& what, protocols::nanoseconds now);
+  messages propose(const protocols::ledger::entry& entry, protocols::nanoseconds now);
   const protocols::raft::state& member() const { return member_.state(); }
 
 private:

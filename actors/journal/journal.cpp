@@ -59,8 +59,8 @@ std::uint32_t checksum_of_frame(std::span<const std::byte> length, std::span<con
   return crc32c(body, crc32c(length));
 }
 
-bytes frame_of(const raft::persist& what) {
-  const auto words = protocols::wire::encode(what);
+bytes frame_of(const raft::persist& persisted) {
+  const auto words = protocols::wire::encode(persisted);
   const auto body = std::as_bytes(std::span(words));
   bytes out(frame_head_bytes);
   put_number(out, 0, static_cast<std::uint32_t>(body.size()));
@@ -90,9 +90,9 @@ std::optional<std::size_t> good_frame_after(std::span<const std::byte> file, std
   return {};
 }
 
-[[noreturn]] void throw_damage(const std::string& path, std::size_t offset, const std::string& what) {
+[[noreturn]] void throw_damage(const std::string& path, std::size_t offset, const std::string& fault) {
   throw std::runtime_error(fmt::format(
-      "{}: damaged at byte {}: {}; put back a copy, or remove the folder and let this member begin anew", path, offset, what));
+      "{}: damaged at byte {}: {}; put back a copy, or remove the folder and let this member begin anew", path, offset, fault));
 }
 
 /// N of "journal-N".
@@ -164,10 +164,10 @@ void journal::recover(std::uint64_t number) {
     }
     std::vector<std::uint64_t> words(body->size() / word_bytes);
     std::memcpy(words.data(), body->data(), body->size());
-    const auto what = protocols::wire::decode_persist(words);
-    if (!what)
-      throw_damage(path_, at, what.error().what);
-    raft::keep(contents_, *what);
+    const auto persisted = protocols::wire::decode_persist(words);
+    if (!persisted)
+      throw_damage(path_, at, persisted.error().what);
+    raft::keep(contents_, *persisted);
     if (!raft::sound(contents_))
       throw_damage(path_, at, "its entries do not follow those before them");
     at += frame_head_bytes + body->size();
@@ -222,17 +222,17 @@ void journal::append(std::span<const std::byte> frame) {
   end_ += frame.size();
 }
 
-void journal::write(const raft::persist& what) {
+void journal::write(const raft::persist& persisted) {
   if (std::exchange(failed_, true)) // until it is done
     throw std::runtime_error(fmt::format("{}: a write has failed before, and nothing is written after it", path_));
-  if (what.snapshot) {
+  if (persisted.snapshot) {
     const std::string old = path_;
-    begin_segment(number_ + 1, what);
+    begin_segment(number_ + 1, persisted);
     remove_file(old);
   } else {
-    append(frame_of(what));
+    append(frame_of(persisted));
   }
-  raft::keep(contents_, what);
+  raft::keep(contents_, persisted);
   failed_ = false;
 }
 

@@ -43,7 +43,7 @@ public:
   /// Returns once it is on the disk. What fails throws std::runtime_error and is final: after an error of fsync the kernel has
   /// dropped what it could not write. So nothing is written after it, and each further call throws. Begin again with what
   /// the disk has, in a new process.
-  void write(const protocols::raft::persist& what);
+  void write(const protocols::raft::persist& persisted);
 
   /// Of the bytes that a crash left of the last frame, and that were cut off.
   std::uint64_t torn_bytes() const { return torn_bytes_; }

@@ -304,7 +304,7 @@ struct lane_event {
   job_incarnation run;
   std::uint32_t peer = 0;
   std::uint32_t life = 0; ///< of the peer's process in the job
-  kind what{};
+  kind is{};
   std::string reason{}; ///< why it is down, or how long it has been silent
 };
 

@@ -297,7 +297,7 @@ using evaluator_actor =
 
 /// To whoever keeps the ledger: decide this.
 struct decide_entry {
-  protocols::ledger::entry what;
+  protocols::ledger::entry entry;
 };
 /// It is on the disk, unless one of these has a text.
 struct decided_entry {

@@ -189,11 +189,11 @@ void node_job::on_lane(const lane_event& msg) {
   if (msg.run != run_)
     return;
   using kind = lane_event::kind;
-  if (msg.what == kind::up) {
+  if (msg.is == kind::up) {
     lanes_up_.insert(msg.peer);
     return start_if_ready();
   }
-  if (msg.what == kind::down) {
+  if (msg.is == kind::down) {
     lanes_up_.erase(msg.peer);
     if (msg.peer < places_.nodes.size() && msg.life < places_.nodes[msg.peer].incarnation)
       return; // the lane to its new process comes
@@ -203,7 +203,7 @@ void node_job::on_lane(const lane_event& msg) {
   }
   // Without holders at either end, their workers were only peers, and may continue.
   if (places_.holds_parameters(number_) || places_.holds_parameters(msg.peer))
-    self_->send(coordinator_, peer_unreachable{number_, msg.peer, msg.life, msg.what == kind::silent, msg.reason});
+    self_->send(coordinator_, peer_unreachable{number_, msg.peer, msg.life, msg.is == kind::silent, msg.reason});
 }
 
 std::optional<node_job::kept> node_job::keep_for(const prepare_job& next) const {

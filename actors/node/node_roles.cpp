@@ -56,70 +56,70 @@ kernels::precision precision_of(const std::string& name) {
 }
 
 /// What the job alone says of a worker.
-worker_setup working(const job& what, const protocols::protocol& runs, protocols::member self, std::int64_t data_size,
+worker_setup working(const job& job, const protocols::protocol& runs, protocols::member self, std::int64_t data_size,
                      std::shared_ptr<const model> net, const push_encoder::allocate_fn& allocate) {
   const auto floats = net->layout().floats();
   worker_setup out;
   out.self = self.worker;
   out.incarnation = self.incarnation;
-  out.seed = what.seed;
-  out.batch = what.data.batch;
+  out.seed = job.seed;
+  out.batch = job.data.batch;
   out.data_size = data_size;
-  out.assignment = assignment_for(what.data, static_cast<int>(self.worker.value), static_cast<int>(what.cluster.workers));
-  out.optimizer = what.optimizer;
-  out.inject = what.inject;
+  out.assignment = assignment_for(job.data, static_cast<int>(self.worker.value), static_cast<int>(job.cluster.workers));
+  out.optimizer = job.optimizer;
+  out.inject = job.inject;
   out.keeps_own = runs.decentralized;
-  out.machine = runs.make_worker(what.protocol, self, what.seed);
+  out.machine = runs.make_worker(job.protocol, self, job.seed);
   out.machine->model_is(static_cast<std::uint64_t>(floats) * sizeof(float));
-  out.machine->nodes_are(what.cluster.blocks);
-  out.sum_partitions = [what, runs, floats](std::uint32_t kib) { return sum_partitions(what, runs, floats, kib); };
+  out.machine->nodes_are(job.cluster.blocks);
+  out.sum_partitions = [job, runs, floats](std::uint32_t kib) { return sum_partitions(job, runs, floats, kib); };
   out.machine->partitions_are(out.sum_partitions);
-  out.pushes.keeps = what.cluster.replicas > 1;
-  out.pushes.overlaps = what.exchange.overlap;
+  out.pushes.keeps = job.cluster.replicas > 1;
+  out.pushes.overlaps = job.exchange.overlap;
   out.receive_buffers = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);
   out.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
-  if (what.codec.encodes_pushes() && !runs.reduces)
-    out.pushes.encoder = std::make_shared<push_encoder>(what, self.worker, floats, allocate, factored_slots_of(what, *net));
-  out.pushes.budget = push_budget_of(what, runs, floats);
-  if (what.codec.encodes_params())
-    out.decoder = std::make_shared<decoded_parameters>(what.codec.params_form(), floats);
-  out.saves = what.checkpoint.enabled() && workers_keep_state(what, runs);
+  if (job.codec.encodes_pushes() && !runs.reduces)
+    out.pushes.encoder = std::make_shared<push_encoder>(job, self.worker, floats, allocate, factored_slots_of(job, *net));
+  out.pushes.budget = push_budget_of(job, runs, floats);
+  if (job.codec.encodes_params())
+    out.decoder = std::make_shared<decoded_parameters>(job.codec.params_form(), floats);
+  out.saves = job.checkpoint.enabled() && workers_keep_state(job, runs);
   out.net = std::move(net);
   return out;
 }
 
-evaluator_setup evaluating(const data_pair& data, const job& what, const protocols::protocol& runs,
+evaluator_setup evaluating(const data_pair& data, const job& job, const protocols::protocol& runs,
                            std::shared_ptr<const model> net, std::shared_ptr<kernels::backend> queue, tracer_ptr trace) {
-  evaluator_setup out{.data = data, .train_samples = what.evaluate.train_samples, .batch_rows = what.data.piece_rows()};
+  evaluator_setup out{.data = data, .train_samples = job.evaluate.train_samples, .batch_rows = job.data.piece_rows()};
   out.net = std::move(net);
   out.queue = std::move(queue);
   out.trace = std::move(trace);
-  out.keeps_best = what.stop.patience > 0;
+  out.keeps_best = job.stop.patience > 0;
   out.same_replicas = static_cast<bool>(runs.reduces);
   return out;
 }
 
 /// The queue is not that of the compute actor, which has a thread of its own. Null where workers have nothing in common.
-std::shared_ptr<common_replica> common_of(const job& what, const protocols::protocol& runs, protocols::member self,
+std::shared_ptr<common_replica> common_of(const job& job, const protocols::protocol& runs, protocols::member self,
                                           const model& net, std::int64_t data_size,
                                           const std::function<std::shared_ptr<kernels::backend>()>& open_queue) {
   if (!runs.reduces)
     return nullptr;
   const auto floats = net.layout().floats();
   const auto queue = open_queue();
-  auto out = std::make_shared<common_replica>(queue, what.optimizer, floats, data_size, update_ranges(net.layout(), {0, floats}),
-                                              runs.steps_by ? runs.steps_by(what.protocol) : protocols::step_rule{},
-                                              what.codec.cut_unit());
-  if (what.codec.encodes_pushes())
+  auto out = std::make_shared<common_replica>(queue, job.optimizer, floats, data_size, update_ranges(net.layout(), {0, floats}),
+                                              runs.steps_by ? runs.steps_by(job.protocol) : protocols::step_rule{},
+                                              job.codec.cut_unit());
+  if (job.codec.encodes_pushes())
     out->encode_by(std::make_unique<chunk_encoder>(
-        what, self, floats, [queue](std::size_t bytes) { return queue->allocate_host(bytes); }, factored_slots_of(what, net)));
+        job, self, floats, [queue](std::size_t bytes) { return queue->allocate_host(bytes); }, factored_slots_of(job, net)));
   return out;
 }
 
 /// Who takes this worker's pushes, and in what partitions: see push_setup::targets_under.
-auto targets_of(const job& what, protocols::worker_id worker, const std::vector<flat_range>& shards,
+auto targets_of(const job& job, protocols::worker_id worker, const std::vector<flat_range>& shards,
                 const factored_slots& factored) {
-  return [=, shape = what.shape(), exchange = what.exchange](const std::set<protocols::holder_id>& gone, std::uint32_t kib) {
+  return [=, shape = job.shape(), exchange = job.exchange](const std::set<protocols::holder_id>& gone, std::uint32_t kib) {
     std::vector<push_target> out;
     for (const auto holder : protocols::takers_of(shape, gone, worker)) {
       const bool shard = holder.value < shards.size();
@@ -131,10 +131,10 @@ auto targets_of(const job& what, protocols::worker_id worker, const std::vector<
 }
 
 /// Whom it pushes to.
-void aim(worker_setup& at, const job& what, const std::vector<flat_range>& shards) {
-  auto targets = targets_of(what, at.self, shards, factored_slots_of(what, *at.net));
+void aim(worker_setup& at, const job& job, const std::vector<flat_range>& shards) {
+  auto targets = targets_of(job, at.self, shards, factored_slots_of(job, *at.net));
   at.pushes.targets = targets({}, 0);
-  if (!protocols::is_flat(what.shape()) || what.exchange.tries_sizes())
+  if (!protocols::is_flat(job.shape()) || job.exchange.tries_sizes())
     at.pushes.targets_under = std::move(targets);
 }
 
@@ -149,50 +149,50 @@ protocols::holder_place place_of(const std::vector<protocols::holder_place>& tre
   return out;
 }
 
-shard_setup sharding(const job& what, const protocols::protocol& runs, const protocols::holder_place& place, flat_range range,
+shard_setup sharding(const job& job, const protocols::protocol& runs, const protocols::holder_place& place, flat_range range,
                      const parameter_layout& layout, const push_encoder::allocate_fn& allocate) {
   shard_setup out;
   out.place = place;
   out.range = range;
-  out.alone = what.cluster.shards == 1;
-  out.shards = what.cluster.shards;
-  const auto cut = [range, exchange = what.exchange](std::uint32_t kib) {
+  out.alone = job.cluster.shards == 1;
+  out.shards = job.cluster.shards;
+  const auto cut = [range, exchange = job.exchange](std::uint32_t kib) {
     return cut_into_partitions(range, exchange.partition_bytes(kib));
   };
   out.partitions = cut(0);
-  if (what.exchange.tries_sizes())
+  if (job.exchange.tries_sizes())
     out.partitions_under = cut;
-  out.optimizer = what.shard_optimizer();
+  out.optimizer = job.shard_optimizer();
   out.per_push = runs.per_push;
   out.counts_alone = runs.decentralized;
-  out.checkpoints = what.checkpoint.dir;
+  out.checkpoints = job.checkpoint.dir;
   out.ranges = update_ranges(layout, range);
-  out.link = what.inject.link;
-  if (what.codec.encodes_params())
-    out.codec.emplace(what.codec.params_form(), what.seed, range, out.partitions, allocate);
+  out.link = job.inject.link;
+  if (job.codec.encodes_params())
+    out.codec.emplace(job.codec.params_form(), job.seed, range, out.partitions, allocate);
   return out;
 }
 
 /// Its partitions by the holders that it may send to.
-aggregator_setup aggregating(const job& what, const protocols::holder_place& place, const std::vector<flat_range>& shards) {
+aggregator_setup aggregating(const job& job, const protocols::holder_place& place, const std::vector<flat_range>& shards) {
   aggregator_setup out;
   out.place = place;
   out.floats = shards.back().end;
-  out.partitions = cut_into_partitions({0, out.floats}, what.exchange.partition_bytes());
+  out.partitions = cut_into_partitions({0, out.floats}, job.exchange.partition_bytes());
   for (const auto& each : shards)
-    out.shard_partitions.push_back(cut_into_partitions(each, what.exchange.partition_bytes()));
-  out.sparse = kernels::is_sparse(what.codec.form());
-  if (what.protocol.fan_in != protocols::fan_in_of_nodes) // else those that push to it are on its host
-    out.link = what.inject.link;
+    out.shard_partitions.push_back(cut_into_partitions(each, job.exchange.partition_bytes()));
+  out.sparse = kernels::is_sparse(job.codec.form());
+  if (job.protocol.fan_in != protocols::fan_in_of_nodes) // else those that push to it are on its host
+    out.link = job.inject.link;
   return out;
 }
 
 /// Of the job's leads, which live in shards: it owns what it uses.
-protocols::lead_succession succession_of(const job& what, const protocols::protocol& runs,
+protocols::lead_succession succession_of(const job& job, const protocols::protocol& runs,
                                          const std::vector<protocols::holder_place>& tree, bool records_rounds,
                                          const protocols::lead_state& from) {
   protocols::lead_succession out{
-      .make = [runs, spec = what.protocol, seed = what.seed, shape = what.shape(), records_rounds](protocols::lead_state from) {
+      .make = [runs, spec = job.protocol, seed = job.seed, shape = job.shape(), records_rounds](protocols::lead_state from) {
         auto made = std::make_shared<protocols::lead>(runs.make_rule(spec, seed), shape, runs.per_push, std::move(from));
         if (records_rounds)
           made->record_rounds();
@@ -244,26 +244,26 @@ std::function<bool(protocols::worker_id)> who_is_behind(const job_places& places
   };
 }
 
-proxy_target far(const job& what, const std::shared_ptr<net::lane_hub>& hub, std::uint32_t node) {
-  return {hub, net::node_id{node}, what.exchange.partition_bytes(), what.exchange.order == "layers"};
+proxy_target far(const job& job, const std::shared_ptr<net::lane_hub>& hub, std::uint32_t node) {
+  return {hub, net::node_id{node}, job.exchange.partition_bytes(), job.exchange.order == "layers"};
 }
 
-first_parameters first_of(const job& what, const model& net) {
+first_parameters first_of(const job& job, const model& net) {
   const auto& by = net.computed_by();
-  return {what, net.layout(), by ? by->initial() : std::span<const float>{}};
+  return {job, net.layout(), by ? by->initial() : std::span<const float>{}};
 }
 
-compute_setup computing(const job& what, const protocols::protocol& runs, const std::shared_ptr<kernels::backend>& queue,
+compute_setup computing(const job& job, const protocols::protocol& runs, const std::shared_ptr<kernels::backend>& queue,
                         const std::shared_ptr<const model>& net, std::uint32_t worker, std::uint32_t life) {
-  compute_setup out{.queue = queue, .net = net, .local_optimizer = what.optimizer, .max_rows = what.data.batch};
-  out.piece_rows = what.data.piece_rows();
-  out.recompute = what.compute.recomputes();
-  out.factors = what.codec.factors();
+  compute_setup out{.queue = queue, .net = net, .local_optimizer = job.optimizer, .max_rows = job.data.batch};
+  out.piece_rows = job.data.piece_rows();
+  out.recompute = job.compute.recomputes();
+  out.factors = job.codec.factors();
   out.clips_pushes = runs.per_push;
-  out.keeps_replica = runs.keeps && runs.keeps(what.protocol).dual; // one without the other is of no use
+  out.keeps_replica = runs.keeps && runs.keeps(job.protocol).dual; // one without the other is of no use
   out.worker = worker;
   out.life = life;
-  out.checkpoints = what.checkpoint.dir;
+  out.checkpoints = job.checkpoint.dir;
   return out;
 }
 

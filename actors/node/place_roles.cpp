@@ -167,16 +167,16 @@ job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
   return places;
 }
 
-std::vector<std::uint32_t> worker_blocks(const job& what, const protocols::protocol& runs, const job_places& places) {
-  const bool asked = runs.asks_for_nodes && runs.asks_for_nodes(what.protocol) && !what.inject.link.delays();
+std::vector<std::uint32_t> worker_blocks(const job& job, const protocols::protocol& runs, const job_places& places) {
+  const bool asked = runs.asks_for_nodes && runs.asks_for_nodes(job.protocol) && !job.inject.link.delays();
   if (asked)
     return blocks_of(places, places.workers.size());
-  return what.protocol.fan_in == protocols::fan_in_of_nodes ? blocks_of(places, what.cluster.workers)
-                                                            : std::vector<std::uint32_t>{};
+  return job.protocol.fan_in == protocols::fan_in_of_nodes ? blocks_of(places, job.cluster.workers)
+                                                           : std::vector<std::uint32_t>{};
 }
 
-std::uint32_t sum_partitions(const job& what, const protocols::protocol& runs, std::int64_t floats, std::uint32_t kib) {
-  return runs.reduces_gradients(what.protocol) ? what.partitions_of_sum(floats, kib) : 1;
+std::uint32_t sum_partitions(const job& job, const protocols::protocol& runs, std::int64_t floats, std::uint32_t kib) {
+  return runs.reduces_gradients(job.protocol) ? job.partitions_of_sum(floats, kib) : 1;
 }
 
 } // namespace troupe::actors

@@ -31,14 +31,14 @@ inline constexpr std::uint8_t any_node = 1, followers_node = 2, leaders_node = 3
 /// Nodes that list several of the job's devices get more workers than others, and those of one node have a device each in turn.
 /// Nodes that are absent have the workers beyond `cluster.workers`, each as many as the others have on average; the last of them
 /// may have fewer, or none.
-job_places place_roles(const job& what, const std::vector<member_node>& nodes);
+job_places place_roles(const job& job, const std::vector<member_node>& nodes);
 
 /// How many workers each node has that has some, tree_shape::blocks, if the job goes by that: by an aggregator on each node, or
 /// by a protocol whose workers ask who shares one. The latter not over an emulated link, where each is on a host of its own.
-std::vector<std::uint32_t> worker_blocks(const job& what, const protocols::protocol& runs, const job_places& places);
+std::vector<std::uint32_t> worker_blocks(const job& job, const protocols::protocol& runs, const job_places& places);
 
 /// Into how many partitions workers of this job, which runs this protocol, cut a gradient of so many floats to sum it among
 /// themselves; 1 where they sum none. `kib`: plan::partition_kib.
-std::uint32_t sum_partitions(const job& what, const protocols::protocol& runs, std::int64_t floats, std::uint32_t kib = 0);
+std::uint32_t sum_partitions(const job& job, const protocols::protocol& runs, std::int64_t floats, std::uint32_t kib = 0);
 
 } // namespace troupe::actors

@@ -291,39 +291,39 @@ private:
     std::deque<collective::reduction_effect> todo(effects.begin(), effects.end());
     for (; !todo.empty(); todo.pop_front())
       std::visit(overloaded{
-                     [&](const collective::merge& what) {
-                       merge(what, of);
-                       const auto more = machine.on(collective::merged{what.stage, what.first});
+                     [&](const collective::merge& effect) {
+                       merge(effect, of);
+                       const auto more = machine.on(collective::merged{effect.stage, effect.first});
                        todo.insert(todo.end(), more.begin(), more.end());
                      },
-                     [&](const collective::send_chunk& what) { send(what, of); },
-                     [&](const collective::drop_chunk& what) { tensors_.erase(what.data.value); },
-                     [](const collective::refuse_chunk& what) { throw std::runtime_error(what.why); },
-                     [&](const collective::reduced& what) { done = what.of; },
+                     [&](const collective::send_chunk& effect) { send(effect, of); },
+                     [&](const collective::drop_chunk& effect) { tensors_.erase(effect.data.value); },
+                     [](const collective::refuse_chunk& effect) { throw std::runtime_error(effect.why); },
+                     [&](const collective::reduced& effect) { done = effect.of; },
                  },
                  todo.front());
     return done;
   }
-  void merge(const collective::merge& what, const open_sum& of) {
+  void merge(const collective::merge& effect, const open_sum& of) {
     using term = protocols::operand<kernels::buffer>;
     protocols::operands<kernels::buffer> terms;
-    for (const auto name : what.terms)
+    for (const auto name : effect.terms)
       terms.push_back(name == protocols::ticket{} ? term{.from = term::source::own}
                                                   : term{.tensor = tensors_.extract(name.value).mapped()});
-    replica_->add_up(of.flat, {what.first, what.last, collective::segments(of.which, ranks_)}, terms);
+    replica_->add_up(of.flat, {effect.first, effect.last, collective::segments(of.which, ranks_)}, terms);
   }
-  void send(const collective::send_chunk& what, const open_sum& of) {
-    const protocols::send_peer chunk{{what.to},
+  void send(const collective::send_chunk& effect, const open_sum& of) {
+    const protocols::send_peer chunk{{effect.to},
                                      {.from = plan_.workers[rank_],
                                       .round = of.round,
                                       .is = protocols::peer_message::kind::chunk,
                                       .epoch = plan_.epoch,
-                                      .stage = what.stage,
-                                      .part = {what.first, what.last, collective::segments(of.which, ranks_)},
-                                      .facts = what.of},
-                                     collective::cargo_of(of.which, ranks_, what.stage)};
+                                      .stage = effect.stage,
+                                      .part = {effect.first, effect.last, collective::segments(of.which, ranks_)},
+                                      .facts = effect.of},
+                                     collective::cargo_of(of.which, ranks_, effect.stage)};
     replica_->each_part(chunk, of.flat, {}, [&](const protocols::wire::peer_part& head, const kernels::buffer& data) {
-      send_in_partitions({hub_, node_id{what.to}}, head, data);
+      send_in_partitions({hub_, node_id{effect.to}}, head, data);
     });
   }
 

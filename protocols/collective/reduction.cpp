@@ -143,19 +143,19 @@ bool reduction::start(std::size_t at, reduction_effects& out) {
     if (const step& term = state_.steps[i];
         term.peer != state_.rank && !state_.came.contains({term.peer, term.stage, term.first}))
       return false;
-  merge what{one.stage, one.first, one.last, {}};
+  merge merging{one.stage, one.first, one.last, {}};
   facts sum;
   for (const std::size_t i : group) {
     const step& term = state_.steps[i];
     state_.progress[i] = merges;
     const auto found = state_.came.extract({term.peer, term.stage, term.first});
     const facts more = found ? found.mapped().of : state_.known[one.first];
-    sum = what.terms.empty() ? more : sum + more;
-    what.terms.push_back(found ? found.mapped().data : ticket{});
+    sum = merging.terms.empty() ? more : sum + more;
+    merging.terms.push_back(found ? found.mapped().data : ticket{});
   }
   for (std::uint32_t segment = one.first; segment < one.last; ++segment)
     state_.known[segment] = sum;
-  out.emplace_back(std::move(what));
+  out.emplace_back(std::move(merging));
   return true;
 }
 

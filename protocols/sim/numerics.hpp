@@ -88,8 +88,8 @@ public:
     return {pushed};
   }
   /// What a peer gets of this segment of a sum, one of `chunk.part.of`; for the same segment of a round again: the same.
-  virtual tensor encoded(const peer_message& chunk, collective::cargo what, std::uint32_t segment, const tensor& sent) {
-    (void)chunk, (void)what, (void)segment;
+  virtual tensor encoded(const peer_message& chunk, collective::cargo cargo_kind, std::uint32_t segment, const tensor& sent) {
+    (void)chunk, (void)cargo_kind, (void)segment;
     return sent;
   }
   /// Where workers sum: this version is there, made of what was encoded for it.

@@ -152,7 +152,7 @@ struct cluster::holder_role {
   void apply(const close& round, const operands<tensor>& sum, const std::optional<tensor>& backup);
   void forward(const partial& head, const std::optional<tensor>& sum, const std::vector<holder_id>& parents);
   std::optional<tensor> sum_up(const close& round, const operands<tensor>& sum, const std::vector<holder_id>& backups);
-  void measure(const measured& what, const tensor& sum);
+  void measure(const measured& request, const tensor& sum);
   void tell_backups(const std::vector<holder_id>& backups, const decision_record& record);
   void begin_catching_up();
   void ask_for_copy(holder_id shard, const copy_request& request);
@@ -211,7 +211,7 @@ struct cluster::coordinator_role {
 
 private:
   /// On every disk before anybody is told.
-  void decide(const ledger::entry& what) { ledger::apply(decided, what); }
+  void decide(const ledger::entry& entry) { ledger::apply(decided, entry); }
   void take_office(const lead_report& said);
   const ledger::course& course_now() const { return decided.jobs.at(the_job).course; }
   void find_copies();

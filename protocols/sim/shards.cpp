@@ -136,8 +136,8 @@ std::optional<tensor> cluster::holder_role::sum_up(const close& round, const ope
   return out;
 }
 
-void cluster::holder_role::measure(const measured& what, const tensor& sum) {
-  bound.on(measured{what.ver, what.decision, maths->squares_of(sum)});
+void cluster::holder_role::measure(const measured& request, const tensor& sum) {
+  bound.on(measured{request.ver, request.decision, maths->squares_of(sum)});
 }
 
 void cluster::holder_role::tell_backups(const std::vector<holder_id>& backups, const decision_record& record) {

@@ -7,11 +7,11 @@
 
 namespace troupe::protocols::wire {
 
-std::vector<std::uint64_t> encode(const shard_footer& what) {
-  return fields::encode<kept::ShardFooter>(what);
+std::vector<std::uint64_t> encode(const shard_footer& footer) {
+  return fields::encode<kept::ShardFooter>(footer);
 }
-std::vector<std::uint64_t> encode(const manifest& what) {
-  return fields::encode<kept::Manifest>(what);
+std::vector<std::uint64_t> encode(const manifest& checkpoint) {
+  return fields::encode<kept::Manifest>(checkpoint);
 }
 result<shard_footer> decode_footer(std::span<const std::uint64_t> words) {
   return fields::decode<kept::ShardFooter, shard_footer>(words, "the footer of a shard's file");

@@ -58,8 +58,8 @@ struct manifest {
   friend bool operator==(const manifest&, const manifest&) = default;
 };
 
-std::vector<std::uint64_t> encode(const shard_footer& what);
-std::vector<std::uint64_t> encode(const manifest& what);
+std::vector<std::uint64_t> encode(const shard_footer& footer);
+std::vector<std::uint64_t> encode(const manifest& checkpoint);
 
 /// Fail where the bytes are cut short or damaged, or where a number does not fit; they allocate no more than a few times the
 /// bytes given, and do not throw, except bad_alloc. Values are as they came: that they fit the file is for its reader to judge.

@@ -7,11 +7,11 @@
 
 namespace troupe::protocols::wire {
 
-std::vector<std::uint64_t> encode(const ledger::entry& what) {
-  return fields::encode<ledgered::Entry>(what);
+std::vector<std::uint64_t> encode(const ledger::entry& entry) {
+  return fields::encode<ledgered::Entry>(entry);
 }
-std::vector<std::uint64_t> encode(const ledger::state& what) {
-  return fields::encode<ledgered::State>(what);
+std::vector<std::uint64_t> encode(const ledger::state& state) {
+  return fields::encode<ledgered::State>(state);
 }
 result<ledger::entry> decode_ledger_entry(std::span<const std::uint64_t> words) {
   return fields::decode<ledgered::Entry, ledger::entry>(words, "a decision about a job");

@@ -12,8 +12,8 @@
 namespace troupe::protocols::wire {
 
 /// One Cap'n Proto message: ledger.capnp's Entry, or State. A state within ledger::most_bytes takes less than 1 MiB.
-std::vector<std::uint64_t> encode(const ledger::entry& what);
-std::vector<std::uint64_t> encode(const ledger::state& what);
+std::vector<std::uint64_t> encode(const ledger::entry& entry);
+std::vector<std::uint64_t> encode(const ledger::state& state);
 
 /// Fail where the bytes are cut short or damaged, or where a number does not fit; they allocate no more than a few times the
 /// bytes given, and do not throw, except bad_alloc. That the values belong together is for ledger::apply and ledger::sound to

@@ -7,11 +7,11 @@
 
 namespace troupe::protocols::wire {
 
-std::vector<std::uint64_t> encode(const raft::message& what) {
-  return fields::encode<decided::Message>(what);
+std::vector<std::uint64_t> encode(const raft::message& message) {
+  return fields::encode<decided::Message>(message);
 }
-std::vector<std::uint64_t> encode(const raft::persist& what) {
-  return fields::encode<decided::Persist>(what);
+std::vector<std::uint64_t> encode(const raft::persist& persisted) {
+  return fields::encode<decided::Persist>(persisted);
 }
 result<raft::message> decode_raft_message(std::span<const std::uint64_t> words) {
   return fields::decode<decided::Message, raft::message>(words, "a message of Raft");

@@ -12,8 +12,8 @@
 namespace troupe::protocols::wire {
 
 /// One Cap'n Proto message: raft.capnp's Message, or Persist.
-std::vector<std::uint64_t> encode(const raft::message& what);
-std::vector<std::uint64_t> encode(const raft::persist& what);
+std::vector<std::uint64_t> encode(const raft::message& message);
+std::vector<std::uint64_t> encode(const raft::persist& persisted);
 
 /// Fail where the bytes are cut short or damaged, or where a number does not fit; they allocate no more than a few times the
 /// bytes given, and do not throw, except bad_alloc. That the values belong together is for raft::member and raft::sound to judge.

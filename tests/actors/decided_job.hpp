@@ -19,7 +19,7 @@ public:
   explicit slow_ledger(caf::actor_system& system)
       : actor(caf::actor_cast<ledger_actor>(system.spawn([this](caf::event_based_actor* self) {
           return caf::behavior{[this, self](const decide_entry& msg) -> caf::result<decided_entry> {
-                                 asked.push_back(msg.what);
+                                 asked.push_back(msg.entry);
                                  return waiting_.emplace_back(self->make_response_promise<decided_entry>());
                                },
                                [this](const decided_entry& how) {

@@ -74,7 +74,7 @@ MUTANTS = [
     ("collective/reduction.cpp", "if (shares && !same_sum && state_.progress[i] != is_over)", "if (shares && state_.progress[i] != is_over)", "terms of a sum wait for each other"),
     ("collective/reduction.cpp", "state_.progress[i] != is_over)\n      return false;", "state_.progress[i] == waits)\n      return false;", "a step does not wait for a merge under way"),
     ("collective/reduction.cpp", "send_chunk{one.peer, one.stage, one.first, one.last, state_.known[one.first]}", "send_chunk{one.peer, one.stage, one.first, one.last, state_.known.front()}", "the facts of another segment go along"),
-    ("collective/reduction.cpp", "sum = what.terms.empty() ? more : sum + more;", "sum = more;", "facts of the last term alone"),
+    ("collective/reduction.cpp", "sum = merging.terms.empty() ? more : sum + more;", "sum = more;", "facts of the last term alone"),
     ("collective/reduction.cpp", "found ? found.mapped().data : ticket{});", "found ? found.mapped().data : ticket{1});", "what is in place has a ticket"),
     ("collective/reduction.cpp", "    state_.known[segment] = sum;", "    state_.known[one.first] = sum;", "facts of the first segment of several alone"),
     ("collective/reduction.cpp", "    state_.is = course::done;\n", "", "it is never done"),

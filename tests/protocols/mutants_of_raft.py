@@ -49,7 +49,7 @@ BY_HAND = [
     ("raft.cpp", "same, state_.stored.term_at(same).value_or(raft::term{})", "same, msg.term", "a refusal says nothing of terms"),
     ("raft.cpp", "leads() || body.snapshot.term > msg.term", "leads()", "a snapshot of a later term is taken"),
     ("raft.cpp", "    state_.commit = body.snapshot.index;\n", "", "a snapshot is not committed"),
-    ("raft.cpp", "now.written = std::min(now.written.value_or(what.index), what.index);", "now.written = what.index;", "only the last entry of a message is persisted"),
+    ("raft.cpp", "now.written = std::min(now.written.value_or(fresh.index), fresh.index);", "now.written = fresh.index;", "only the last entry of a message is persisted"),
     ("raft.cpp", "std::max(state_.others[to].next.value - 1, state_.stored.snapshot.index.value)", "state_.others[to].next.value - 1", "a heartbeat to who lacks a snapshot names an entry that is gone"),
     ("raft.cpp", "    other.next = std::min(other.next, next(same));", "    other.next = next(same);", "an old refusal leads forwards"),
     ("raft.cpp", "    other.next = std::min(other.next, next(same));", "    other.next.value -= other.next.value > 1 ? 1 : 0;", "it goes back an entry at a time"),

@@ -47,7 +47,7 @@ council_state::council_state(council_actor::stateful_pointer<council_state> self
 
 council_actor::behavior_type council_state::make_behavior() {
   return {
-      [this](const decide_entry& msg) { return decide(msg.what); },
+      [this](const decide_entry& msg) { return decide(msg.entry); },
       [this](const raft_words& msg) {
         if (const auto said = protocols::wire::decode_raft_message(msg.words))
           step(*said);
@@ -61,15 +61,15 @@ council_actor::behavior_type council_state::make_behavior() {
   };
 }
 
-caf::result<decided_entry> council_state::decide(const ledger::entry& what) {
+caf::result<decided_entry> council_state::decide(const ledger::entry& entry) {
   const auto& member = ledger_->member();
   if (!failed_.empty() || member.role != raft::role::leader)
     return decided_entry{{}, failed_.empty() ? deposed : failed_};
-  if (auto full = ledger::no_room_for(ledger_->state(), what); !full.empty())
+  if (auto full = ledger::no_room_for(ledger_->state(), entry); !full.empty())
     return decided_entry{std::move(full), {}};
   auto promise = self_->make_response_promise<decided_entry>();
   undecided_[raft::next(member.stored.last())] = {member.stored.term, promise};
-  step(what);
+  step(entry);
   return promise;
 }
 

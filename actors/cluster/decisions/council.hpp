@@ -36,7 +36,7 @@ public:
   council_actor::behavior_type make_behavior();
 
 private:
-  caf::result<decided_entry> decide(const protocols::ledger::entry& what);
+  caf::result<decided_entry> decide(const protocols::ledger::entry& entry);
   /// Whatever the disk throws ends it.
   template <class Event>
   void step(const Event& event);

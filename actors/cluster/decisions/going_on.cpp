@@ -18,8 +18,8 @@ namespace troupe::actors {
 namespace {
 
 /// A job does not go on from where a limit of [stop] has ended it: there is nothing left to do, and it would do more.
-bool is_the_end(const job& what, const checkpoint_manifest& made) {
-  const auto& stop = what.stop;
+bool is_the_end(const job& job, const checkpoint_manifest& made) {
+  const auto& stop = job.stop;
   const auto lead = protocols::wire::decode_state<protocols::lead_state>(made.lead);
   const auto data_size = lead ? static_cast<double>(lead->plan.data_size) : 0.0;
   const auto samples = static_cast<double>(made.samples);
@@ -29,14 +29,14 @@ bool is_the_end(const job& what, const checkpoint_manifest& made) {
 }
 
 /// Empty: it can.
-std::string why_not_from(const job& what, const std::string& folder) {
+std::string why_not_from(const job& job, const std::string& folder) {
   if (auto fault = fault_of(folder))
     return *fault;
   try {
     const auto made = read_manifest(folder);
-    if (made.facts != checkpoint_facts(what))
+    if (made.facts != checkpoint_facts(job))
       return "it was made by another job";
-    return is_the_end(what, made) ? "the job was at its end there" : "";
+    return is_the_end(job, made) ? "the job was at its end there" : "";
   } catch (const std::exception& e) { // it was there a moment ago
     return e.what();
   }
@@ -44,13 +44,13 @@ std::string why_not_from(const job& what, const std::string& folder) {
 
 } // namespace
 
-going_on newest_checkpoint_of(const job& what) {
+going_on newest_checkpoint_of(const job& job) {
   going_on out;
-  const auto& dir = what.checkpoint.dir;
+  const auto& dir = job.checkpoint.dir;
   const auto known = dir.empty() ? std::vector<protocols::version>{} : checkpoints_in(dir);
   for (const auto ver : known | std::views::reverse) {
     const auto folder = fmt::format("{}/{}", dir, checkpoint_name(ver));
-    const auto why = why_not_from(what, folder);
+    const auto why = why_not_from(job, folder);
     if (why.empty()) {
       out.from = folder;
       return out;
@@ -60,16 +60,16 @@ going_on newest_checkpoint_of(const job& what) {
   return out;
 }
 
-std::string begin_where_it_can(job& what) {
-  const auto found = newest_checkpoint_of(what);
+std::string begin_where_it_can(job& job) {
+  const auto found = newest_checkpoint_of(job);
   const auto passed = found.passed_over.empty() ? "" : fmt::format(" (passed over: {})", fmt::join(found.passed_over, "; "));
   if (!found.from.empty()) {
-    what.checkpoint.resume = found.from;
+    job.checkpoint.resume = found.from;
     return fmt::format("ran when the coordinator was lost, and goes on from {}{}", found.from, passed);
   }
-  const auto begins = what.checkpoint.resume.empty() ? "begins again at step 0" : "begins again from " + what.checkpoint.resume;
-  return what.checkpoint.enabled()
-             ? fmt::format("ran when the coordinator was lost, and {}: {} has no checkpoint of it{}", begins, what.checkpoint.dir,
+  const auto begins = job.checkpoint.resume.empty() ? "begins again at step 0" : "begins again from " + job.checkpoint.resume;
+  return job.checkpoint.enabled()
+             ? fmt::format("ran when the coordinator was lost, and {}: {} has no checkpoint of it{}", begins, job.checkpoint.dir,
                            passed)
              : fmt::format("ran when the coordinator was lost, and {}: it keeps no checkpoints ([checkpoint] dir)", begins);
 }

@@ -16,9 +16,9 @@ struct going_on {
 
 /// The newest whole checkpoint that the job can go on from: one of this job, in `checkpoint.dir`, made before its end. Every byte
 /// is read, from this host.
-going_on newest_checkpoint_of(const job& what);
+going_on newest_checkpoint_of(const job& job);
 /// Has a job that ran begin from there; or again, if there is none. Says which: "ran when the coordinator was lost, and goes on
 /// from DIR/step-40".
-std::string begin_where_it_can(job& what);
+std::string begin_where_it_can(job& job);
 
 } // namespace troupe::actors

@@ -37,7 +37,7 @@ public:
   ledger_actor::behavior_type make_behavior() {
     return {[this](const decide_entry& msg) -> caf::result<decided_entry> {
       try {
-        return decided_entry{kept_->ledger->decide(msg.what), {}};
+        return decided_entry{kept_->ledger->decide(msg.entry), {}};
       } catch (const std::exception& e) {
         return decided_entry{{}, e.what()};
       }
@@ -73,9 +73,9 @@ std::string cut_to(std::string text, std::size_t most) {
 }
 
 /// That a ledger keeps room for. Nodes that a job grows onto bring a worker each at least.
-std::uint32_t roles_of(const job& what) {
-  const auto& wants = what.cluster;
-  const auto holders = protocols::holder_tree(what.shape()).size();
+std::uint32_t roles_of(const job& job) {
+  const auto& wants = job.cluster;
+  const auto holders = protocols::holder_tree(job.shape()).size();
   return 2 * wants.seats() + static_cast<std::uint32_t>(holders) + wants.nodes;
 }
 
@@ -180,24 +180,25 @@ std::chrono::duration<double> job_decisions::client_wait() const {
   return orphan_s() > 0 ? std::chrono::duration<double>(orphan_s()) : client_return;
 }
 
-void job_decisions::submitted(std::uint64_t number, const submit_job& what, afterwards then) {
+void job_decisions::submitted(std::uint64_t number, const submit_job& submission, afterwards then) {
   if (!durable())
     return then({});
-  decide(ledger::submitted{number, what.detached, bytes_of(message_dialect(), what), roles_of(what.job)}, std::move(then));
+  decide(ledger::submitted{number, submission.detached, bytes_of(message_dialect(), submission), roles_of(submission.job)},
+         std::move(then));
 }
 
 void job_decisions::started(const cluster_job& job, std::uint64_t key, const std::vector<std::string>& nodes,
                             std::function<void()> then) {
   if (!durable())
     return then();
-  ledger::started what{.number = job.number, .life = job.life, .nodes = {}, .key = key};
+  ledger::started start{.number = job.number, .life = job.life, .nodes = {}, .key = key};
   std::size_t room = ledger::most_of_nodes;
   for (const auto& each : nodes)
     if (const auto needs = each.size() + 16; needs <= room) {
-      what.nodes.push_back(each);
+      start.nodes.push_back(each);
       room -= needs;
     }
-  decide(std::move(what), unless_another_leads(std::move(then)));
+  decide(std::move(start), unless_another_leads(std::move(then)));
 }
 
 decided_job job_decisions::of(const cluster_job& job) const {
@@ -240,7 +241,7 @@ std::string job_decisions::holds_back(const cluster_job& job) const {
   return awaited_.empty() ? "" : fmt::format("the coordinator has come back, and waits for {}", fmt::join(awaited_, ", "));
 }
 
-void job_decisions::decide(ledger::entry what, afterwards then) {
+void job_decisions::decide(ledger::entry entry, afterwards then) {
   if (!durable() || !failed_.empty())
     return then(failed_);
   const auto fail = [this, then](const std::string& why) {
@@ -255,7 +256,7 @@ void job_decisions::decide(ledger::entry what, afterwards then) {
     }
     then(failed_);
   };
-  self_->request(keeper_, caf::infinite, decide_entry{std::move(what)})
+  self_->request(keeper_, caf::infinite, decide_entry{std::move(entry)})
       .then(
           [fail, then](const decided_entry& said) {
             if (said.failed.empty())

@@ -52,7 +52,7 @@ public:
   /// For how long a job waits for a client whose connection was lost.
   std::chrono::duration<double> client_wait() const;
 
-  void submitted(std::uint64_t number, const submit_job& what, afterwards then);
+  void submitted(std::uint64_t number, const submit_job& submission, afterwards then);
   /// No node may hear of this life before.
   void started(const cluster_job& job, std::uint64_t key, const std::vector<std::string>& nodes, std::function<void()> then);
   /// For the job's coordinator, which decides the rest.
@@ -70,7 +70,7 @@ public:
   void settle() { awaited_.clear(); }
 
 private:
-  void decide(protocols::ledger::entry what, afterwards then);
+  void decide(protocols::ledger::entry entry, afterwards then);
   afterwards unless_another_leads(std::function<void()> then) const;
 
   cluster_control::pointer self_;

@@ -17,25 +17,25 @@ constexpr std::uint32_t stream_of_sums = 1U << 30U;
 
 using protocols::collective::cargo;
 
-chunk_encoder::chunk_encoder(const job& what, protocols::member self, std::int64_t floats,
+chunk_encoder::chunk_encoder(const job& job, protocols::member self, std::int64_t floats,
                              const push_encoder::allocate_fn& allocate, factored_slots factored)
-    : factored_(std::move(factored)), terms_(what, self.worker, floats, allocate, factored_),
-      sums_(what, {self.worker.value | stream_of_sums}, floats, allocate) {
+    : factored_(std::move(factored)), terms_(job, self.worker, floats, allocate, factored_),
+      sums_(job, {self.worker.value | stream_of_sums}, floats, allocate) {
   round_.id = {self.worker, self.incarnation, {}};
 }
 
-kernels::buffer chunk_encoder::encode(const protocols::peer_message& chunk, cargo what, flat_range where,
+kernels::buffer chunk_encoder::encode(const protocols::peer_message& chunk, cargo cargo_kind, flat_range where,
                                       std::span<const float> values, const copied_factors& factors) {
   if (!is_newest(chunk)) {
     ++round_.id.clock.value;
     round_.epoch = chunk.epoch;
     round_.base = {chunk.round - 1};
   }
-  return what == cargo::sum ? sums_.encode(round_, where, values) : terms_.encode(round_, where, values, factors);
+  return cargo_kind == cargo::sum ? sums_.encode(round_, where, values) : terms_.encode(round_, where, values, factors);
 }
 
-bool chunk_encoder::has(const protocols::peer_message& chunk, cargo what, flat_range where) const {
-  return is_newest(chunk) && (what == cargo::sum ? sums_ : terms_).has(round_, where);
+bool chunk_encoder::has(const protocols::peer_message& chunk, cargo cargo_kind, flat_range where) const {
+  return is_newest(chunk) && (cargo_kind == cargo::sum ? sums_ : terms_).has(round_, where);
 }
 
 bool chunk_encoder::is_newest(const protocols::peer_message& chunk) const {

@@ -19,7 +19,7 @@ namespace troupe::actors {
 class chunk_encoder {
 public:
   /// `floats`: of the flat array. Of the job as a push_encoder; `factored`, too.
-  chunk_encoder(const job& what, protocols::member self, std::int64_t floats, const push_encoder::allocate_fn& allocate,
+  chunk_encoder(const job& job, protocols::member self, std::int64_t floats, const push_encoder::allocate_fn& allocate,
                 factored_slots factored = {});
 
   kernels::form form() const { return terms_.form(); }
@@ -27,13 +27,13 @@ public:
   std::vector<flat_range> cut(flat_range whole) const { return cut_into_partitions(whole, chunk_partition_bytes, factored_); }
   /// The codes of these values of the flat array, as a part of this chunk, which is not plain; again for the same range: the
   /// same.
-  kernels::buffer encode(const protocols::peer_message& chunk, protocols::collective::cargo what, flat_range where,
+  kernels::buffer encode(const protocols::peer_message& chunk, protocols::collective::cargo cargo_kind, flat_range where,
                          std::span<const float> values, const copied_factors& factors = {});
   /// Whether it has been encoded.
-  bool has(const protocols::peer_message& chunk, protocols::collective::cargo what, flat_range where) const;
+  bool has(const protocols::peer_message& chunk, protocols::collective::cargo cargo_kind, flat_range where) const;
   /// With its form and its bytes, once it has been.
-  protocols::wire::peer_part head_of(protocols::collective::cargo what, const protocols::wire::peer_part& part) const {
-    return (what == protocols::collective::cargo::sum ? sums_ : terms_).head_of(part);
+  protocols::wire::peer_part head_of(protocols::collective::cargo cargo_kind, const protocols::wire::peer_part& part) const {
+    return (cargo_kind == protocols::collective::cargo::sum ? sums_ : terms_).head_of(part);
   }
   /// What codes of this form say.
   static void decode(kernels::form form, flat_range where, const kernels::buffer& codes, std::span<float> values);

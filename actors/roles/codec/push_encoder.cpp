@@ -42,10 +42,10 @@ void push_encoder::memory::take_back(flat_range where) {
     std::ranges::copy(at(std::span{before}, where), now.begin() + where.begin);
 }
 
-push_encoder::push_encoder(const job& what, protocols::worker_id worker, std::int64_t floats, allocate_fn allocate,
+push_encoder::push_encoder(const job& job, protocols::worker_id worker, std::int64_t floats, allocate_fn allocate,
                            factored_slots factored)
-    : how_(what.codec), momentum_(static_cast<float>(what.optimizer.momentum)), worker_(worker), seed_(what.seed),
-      workers_(what.cluster.workers), floats_(floats), allocate_(std::move(allocate)), factored_(std::move(factored)) {
+    : how_(job.codec), momentum_(static_cast<float>(job.optimizer.momentum)), worker_(worker), seed_(job.seed),
+      workers_(job.cluster.workers), floats_(floats), allocate_(std::move(allocate)), factored_(std::move(factored)) {
   const auto begin = [this](memory& all) {
     all.now.resize(static_cast<std::size_t>(floats_));
     all.before.resize(static_cast<std::size_t>(floats_));
@@ -221,14 +221,14 @@ kernels::buffer push_encoder::decoded() const {
   return out;
 }
 
-factored_slots factored_slots_of(const job& what, const model& net) {
-  return what.codec.factors() ? find_factored(net, what.data.batch) : factored_slots{};
+factored_slots factored_slots_of(const job& job, const model& net) {
+  return job.codec.factors() ? find_factored(net, job.data.batch) : factored_slots{};
 }
 
-std::optional<protocols::push_budget> push_budget_of(const job& what, const protocols::protocol& runs, std::int64_t floats) {
-  if (!what.codec.has_budget() || !runs.clock_bound)
+std::optional<protocols::push_budget> push_budget_of(const job& job, const protocols::protocol& runs, std::int64_t floats) {
+  if (!job.codec.has_budget() || !runs.clock_bound)
     return {};
-  return protocols::push_budget{what.codec.budget_mbit, runs.clock_bound(what.protocol), what.codec.form(), floats};
+  return protocols::push_budget{job.codec.budget_mbit, runs.clock_bound(job.protocol), job.codec.form(), floats};
 }
 
 } // namespace troupe::actors

@@ -43,7 +43,7 @@ public:
 
   /// `floats`: of the flat array; `factored`: what has factors, of codec.push = "factors". Of the job it reads `codec`, `seed`,
   /// `optimizer.momentum` and `cluster.workers`.
-  push_encoder(const job& what, protocols::worker_id worker, std::int64_t floats, allocate_fn allocate,
+  push_encoder(const job& job, protocols::worker_id worker, std::int64_t floats, allocate_fn allocate,
                factored_slots factored = {});
 
   kernels::form form() const { return how_.form(); }
@@ -120,9 +120,9 @@ private:
 };
 
 /// What of this model travels as factors: nothing unless codec.push = "factors".
-factored_slots factored_slots_of(const job& what, const model& net);
+factored_slots factored_slots_of(const job& job, const model& net);
 
 /// What a worker of this job, which runs this protocol, may push; none: it has no budget. `floats`: of the flat array.
-std::optional<protocols::push_budget> push_budget_of(const job& what, const protocols::protocol& runs, std::int64_t floats);
+std::optional<protocols::push_budget> push_budget_of(const job& job, const protocols::protocol& runs, std::int64_t floats);
 
 } // namespace troupe::actors

@@ -21,11 +21,11 @@
 namespace troupe::actors {
 
 void checkpoints::begin(const protocols::step_count& made, protocols::nanoseconds now, const node_prepared& loaded) {
-  const auto protocol = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
+  const auto protocol = protocols::find_protocol(setup_.job.protocol.name, setup_.added);
   replicas_differ_ = protocol->replicas_differ();
   as_it_is_ = protocol->per_push || replicas_differ_;
   reduces_ = static_cast<bool>(protocol->reduces);
-  workers_write_ = workers_keep_state(setup_.what, *protocol);
+  workers_write_ = workers_keep_state(setup_.job, *protocol);
   floats_ = static_cast<std::uint64_t>(loaded.floats);
   for (const auto& each : loaded.parameters)
     tensors_.push_back({each.name, shape{each.dims}, static_cast<std::int64_t>(each.begin)});
@@ -187,7 +187,7 @@ void checkpoints::worker_lost(protocols::worker_id worker) {
 }
 
 std::uint32_t checkpoints::shards_that_write() const {
-  return replicas_differ_ ? 0 : setup_.what.cluster.shards;
+  return replicas_differ_ ? 0 : setup_.job.cluster.shards;
 }
 
 /// One manifest at a time: the next one must know which are kept.
@@ -205,55 +205,55 @@ void checkpoints::finish_complete() {
 
 /// Syncing a disk may take long.
 void checkpoints::write_manifest_of(protocols::version ver) {
-  checkpoint_manifest what{.job = setup_.what.name,
-                           .facts = checkpoint_facts(setup_.what),
-                           .ver = ver,
-                           .floats = floats_,
-                           .tensors = tensors_,
-                           .data = data_};
+  checkpoint_manifest manifest{.job = setup_.job.name,
+                               .facts = checkpoint_facts(setup_.job),
+                               .ver = ver,
+                               .floats = floats_,
+                               .tensors = tensors_,
+                               .data = data_};
   std::string error;
   const auto add = [&](const file_saved& saved) {
     if (!saved.error.empty())
       error = fmt::format("{} {}: {}", saved.of_worker ? "worker" : "shard", saved.index, saved.error);
-    what.files.push_back(saved.file);
+    manifest.files.push_back(saved.file);
   };
   unfinished& its = open_.at(ver);
-  what.coordinator = std::move(its.decided);
+  manifest.coordinator = std::move(its.decided);
   for (auto& [shard, saved] : its.shards) {
     add(saved);
     if (!saved.lead.empty()) {
-      what.lead = std::move(saved.lead);
-      what.samples = saved.samples;
-      what.training_ns = reduces_ ? its.heard : saved.trained;
+      manifest.lead = std::move(saved.lead);
+      manifest.samples = saved.samples;
+      manifest.training_ns = reduces_ ? its.heard : saved.trained;
     }
   }
   for (const protocols::member& who : its.asked)
     add(its.workers.at(who));
   if (replicas_differ_) {
-    what.lead = wire::encode_state(protocols::at_rest(machine_->current(), protocols::step_count{ver.value, its.samples}));
-    what.samples = its.samples;
-    what.training_ns = its.heard;
+    manifest.lead = wire::encode_state(protocols::at_rest(machine_->current(), protocols::step_count{ver.value, its.samples}));
+    manifest.samples = its.samples;
+    manifest.training_ns = its.heard;
   }
   if (newest_ && ver < *newest_) // no file of it is written any more, so nothing of it stays
     error = fmt::format("that of step {} was whole before", newest_->value);
-  else if (error.empty() && what.lead.empty())
+  else if (error.empty() && manifest.lead.empty())
     error = "the lead's shard has not told how the job goes on";
   std::optional<protocols::version> oldest;
   if (kept_.size() >= spec_.keep)
     oldest = kept_.front();
   const auto oldest_left = std::min(kept_.empty() ? ver : kept_.front(), open_.begin()->first);
-  self_->home_system().spawn<caf::detached>([me = coordinator_control{self_}, what = std::move(what), error, dir = spec_.dir,
-                                             oldest, begun = begun_, oldest_left](caf::event_based_actor*) {
-    manifest_written out{.ver = what.ver, .error = error};
+  self_->home_system().spawn<caf::detached>([me = coordinator_control{self_}, manifest = std::move(manifest), error,
+                                             dir = spec_.dir, oldest, begun = begun_, oldest_left](caf::event_based_actor*) {
+    manifest_written out{.ver = manifest.ver, .error = error};
     try {
       if (out.error.empty())
-        write_manifest(dir + "/" + checkpoint_name(what.ver), what);
+        write_manifest(dir + "/" + checkpoint_name(manifest.ver), manifest);
     } catch (const std::exception& e) {
       out.error = e.what();
     }
     try {
       if (!out.error.empty())
-        remove_checkpoint(dir, what.ver);
+        remove_checkpoint(dir, manifest.ver);
       else if (oldest)
         remove_checkpoint(dir, *oldest);
       remove_strays(dir, begun, oldest_left);

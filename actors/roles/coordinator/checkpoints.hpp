@@ -31,7 +31,7 @@ public:
   /// `machine`: null until the job begins.
   checkpoints(measured_pointer<coordinator_control> self, const coordinator_setup& setup, const job_places& places,
               const std::unique_ptr<protocols::coordinator>& machine)
-      : self_(self), setup_(setup), places_(places), spec_(setup.what.checkpoint), machine_(machine) {}
+      : self_(self), setup_(setup), places_(places), spec_(setup.job.checkpoint), machine_(machine) {}
 
   /// `made`, `now`: the steps and the training time with which the job begins. `loaded`: by the coordinator's node.
   void begin(const protocols::step_count& made, protocols::nanoseconds now, const node_prepared& loaded);

@@ -57,7 +57,7 @@ void say_whom_it_waits_for(actor_report& out, const coordinator_setup& setup, st
 
 void add_fields(actor_report& out, const coordinator_setup& setup, const job_result& result, double waited_s,
                 const std::set<std::uint32_t>& returning) {
-  out.fields = {{"protocol", setup.what.protocol.name},
+  out.fields = {{"protocol", setup.job.protocol.name},
                 {"step", std::to_string(result.steps)},
                 {"samples", std::to_string(result.samples)},
                 {"no_step_for_s", fmt::format("{:.1f}", waited_s)}};
@@ -69,7 +69,7 @@ void add_fields(actor_report& out, const coordinator_setup& setup, const job_res
 
 coordinator_state::coordinator_state(measured_pointer<coordinator_control> self, coordinator_setup setup)
     : self_(self), setup_(std::move(setup)),
-      places_(setup_.decided.taken_over ? job_places{} : place_roles(setup_.what, setup_.nodes)),
+      places_(setup_.decided.taken_over ? job_places{} : place_roles(setup_.job, setup_.nodes)),
       start_(
           self, setup_, places_,
           [this](std::uint32_t node, std::string_view step, const caf::error& why) { could_not_start(node, step, why); },
@@ -218,17 +218,17 @@ void coordinator_state::started() {
 
 /// Nodes are told before they make roles.
 void coordinator_state::find_blocks() {
-  if (const auto runs = protocols::find_protocol(setup_.what.protocol.name, setup_.added))
-    setup_.what.cluster.blocks = worker_blocks(setup_.what, *runs, places_);
+  if (const auto runs = protocols::find_protocol(setup_.job.protocol.name, setup_.added))
+    setup_.job.cluster.blocks = worker_blocks(setup_.job, *runs, places_);
 }
 
 /// `from`: of the last coordinator, and then the clock is set by whoever knows the time.
 void coordinator_state::make_machine(std::int64_t data_size, const std::optional<protocols::coordinator_state>& from) {
-  auto entry = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
-  auto options = coordinator_options_of(setup_.what, data_size, setup_.added);
+  auto entry = protocols::find_protocol(setup_.job.protocol.name, setup_.added);
+  auto options = coordinator_options_of(setup_.job, data_size, setup_.added);
   options.decentralized = decentralized_ = entry && entry->decentralized;
   options.same_replicas = reduces_ = entry && entry->reduces;
-  auto controls = entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr;
+  auto controls = entry && entry->make_controller ? entry->make_controller(setup_.job.protocol) : nullptr;
   if (from) {
     machine_ = std::make_unique<protocols::coordinator>(options, std::move(controls), *from);
   } else {
@@ -310,7 +310,7 @@ void coordinator_state::on_report(const protocols::report& msg) {
     return interruption_.on(msg);
   switch (msg.event) {
   case kind::round_closed:
-    if (setup_.what.cluster.replicas > 1 && msg.ver.value <= record_.result.steps)
+    if (setup_.job.cluster.replicas > 1 && msg.ver.value <= record_.result.steps)
       break; // likewise
     progress_.round_closed();
     setup_.observer->on_progress(record_.round_closed(msg, seconds()));
@@ -459,13 +459,13 @@ void coordinator_state::worker_lost(std::uint32_t worker, const std::string& rea
 }
 
 void coordinator_state::holder_lost(std::uint32_t holder, const std::string& reason) {
-  const bool is_shard = holder < setup_.what.cluster.shards;
+  const bool is_shard = holder < setup_.job.cluster.shards;
   if (finishing_)
     return is_shard ? checkpoints_.shard_lost(holder) : void();
   if (places_.holders[holder].node == nowhere || !lost_holders_.insert(holder).second)
     return;
   const auto text =
-      fmt::format("{} is lost: {}", places_.describe(protocols::holder_id{holder}, setup_.what.cluster.shards), reason);
+      fmt::format("{} is lost: {}", places_.describe(protocols::holder_id{holder}, setup_.job.cluster.shards), reason);
   if (!machine_)
     return lost_before_start(text);
   activity_.failed(text);

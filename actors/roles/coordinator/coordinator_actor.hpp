@@ -63,7 +63,7 @@ private:
   }
   const std::set<std::uint32_t>& lost_nodes() const override { return lost_; }
   const protocols::plan& plan() const override { return machine_->current(); }
-  void decide(const protocols::decision& what) override { perform(machine_->on(what)); }
+  void decide(const protocols::decision& change) override { perform(machine_->on(change)); }
   void decide_incarnation(std::uint32_t worker, std::uint32_t incarnation, std::function<void()> then) override {
     effects_.decide(protocols::ledger::incarnated{setup_.decided.number, setup_.decided.life, true, worker, incarnation},
                     std::move(then));

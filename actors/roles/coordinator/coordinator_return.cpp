@@ -176,10 +176,10 @@ void coordinator_state::take_over() {
     if (!plan.has({worker, incarnation}))
       lost_workers_.insert(worker.value);
   }
-  setup_.what.checkpoint.resume.clear(); // where it began does not matter any more
+  setup_.job.checkpoint.resume.clear(); // where it began does not matter any more
   clock_ = training_clock{steady_ns, said.trained};
   const auto& facts = takeover_.facts();
-  make_machine(facts.data_size, protocols::taken_over(coordinator_options_of(setup_.what, facts.data_size, setup_.added),
+  make_machine(facts.data_size, protocols::taken_over(coordinator_options_of(setup_.job, facts.data_size, setup_.added),
                                                       takeover_.decided(), newest, said));
   record_.take_over(said, tally, plan);
   record_.result.scaling = facts.scaling;

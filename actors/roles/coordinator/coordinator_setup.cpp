@@ -15,29 +15,29 @@ std::uint64_t random_job_key() {
   return (std::uint64_t{source()} << 32U) | source();
 }
 
-protocols::coordinator_options coordinator_options_of(const job& what, std::int64_t data_size,
+protocols::coordinator_options coordinator_options_of(const job& job, std::int64_t data_size,
                                                       std::span<const protocols::protocol> added) {
   protocols::coordinator_options options;
-  options.workers = what.cluster.workers;
-  options.protocol = protocols::initial_protocol(what.protocol, added);
+  options.workers = job.cluster.workers;
+  options.protocol = protocols::initial_protocol(job.protocol, added);
   options.period = protocols::initial_period(options.protocol, added);
-  options.learning_rate = [spec = what.optimizer, data_size, workers = what.cluster.workers](std::uint64_t samples) {
+  options.learning_rate = [spec = job.optimizer, data_size, workers = job.cluster.workers](std::uint64_t samples) {
     return learning_rate(spec, static_cast<double>(samples) / static_cast<double>(data_size), static_cast<int>(workers));
   };
-  options.shards = what.cluster.shards;
-  options.replicas = what.cluster.replicas;
-  options.batch = what.data.batch;
+  options.shards = job.cluster.shards;
+  options.replicas = job.cluster.replicas;
+  options.batch = job.data.batch;
   options.data_size = data_size;
-  options.evaluate_every_samples = what.evaluate.every_samples;
-  options.evaluate_every_ns = protocols::duration_of_s(what.evaluate.every_s);
-  options.stop = what.stop;
-  options.checkpoint_at_end = what.checkpoint.enabled();
-  if (what.exchange.tries_sizes()) {
+  options.evaluate_every_samples = job.evaluate.every_samples;
+  options.evaluate_every_ns = protocols::duration_of_s(job.evaluate.every_s);
+  options.stop = job.stop;
+  options.checkpoint_at_end = job.checkpoint.enabled();
+  if (job.exchange.tries_sizes()) {
     options.partition_kib = exchange_spec::first_kib;
     options.search.sizes = {256, 512, 1024, 2048, 4096, 8192, 16384};
   }
-  if (!what.checkpoint.resume.empty()) {
-    const auto from = read_manifest(what.checkpoint.resume);
+  if (!job.checkpoint.resume.empty()) {
+    const auto from = read_manifest(job.checkpoint.resume);
     const auto lead = lead_of(from);
     options.from = {lead.made, lead.samples_applied, from.training_ns, {}};
     options.lr_scale = lead.plan.lr_scale;
@@ -45,7 +45,7 @@ protocols::coordinator_options coordinator_options_of(const job& what, std::int6
       options.protocol = decided->protocol;
       options.period = decided->period;
       options.from.memory = decided->memory;
-      if (what.exchange.tries_sizes() && decided->partition_kib > 0)
+      if (job.exchange.tries_sizes() && decided->partition_kib > 0)
         options.partition_kib = decided->partition_kib;
     }
   }

@@ -30,7 +30,7 @@ struct decided_job {
 };
 
 struct coordinator_setup {
-  job what;
+  actors::job job;
   std::uint64_t job_key = 0;
   std::vector<member_node> nodes; ///< by number; the coordinator's own is the first, if it has a part
   std::shared_ptr<run_observer> observer;
@@ -45,7 +45,7 @@ std::uint64_t random_job_key();
 
 /// What a job says to the protocol's coordinator. `data_size`: training samples. Throws std::runtime_error where the checkpoint
 /// with which it begins cannot be read.
-protocols::coordinator_options coordinator_options_of(const job& what, std::int64_t data_size,
+protocols::coordinator_options coordinator_options_of(const job& job, std::int64_t data_size,
                                                       std::span<const protocols::protocol> added);
 
 } // namespace troupe::actors

@@ -47,8 +47,8 @@ void decided_effects::add(const effects& all) {
   enqueue({decisions_in(all), [this, all] { perform_(all); }});
 }
 
-void decided_effects::decide(ledger::entry what, std::function<void()> then) {
-  enqueue({{std::move(what)}, std::move(then)});
+void decided_effects::decide(ledger::entry entry, std::function<void()> then) {
+  enqueue({{std::move(entry)}, std::move(then)});
 }
 
 void decided_effects::enqueue(batch next) {

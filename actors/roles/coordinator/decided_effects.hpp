@@ -28,7 +28,7 @@ public:
 
   void add(const effects& all);
   /// `then` is called once this is decided, and what came before is carried out.
-  void decide(protocols::ledger::entry what, std::function<void()> then);
+  void decide(protocols::ledger::entry entry, std::function<void()> then);
 
 private:
   struct batch {

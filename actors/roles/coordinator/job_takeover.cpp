@@ -78,7 +78,7 @@ void job_takeover::find_places() {
     if (number < places_.nodes.size())
       places_.nodes[number].incarnation = std::max(places_.nodes[number].incarnation, incarnation.value);
   find_copies();
-  for (const auto& change : protocols::promotions(setup_.what.shape(), decided()))
+  for (const auto& change : protocols::promotions(setup_.job.shape(), decided()))
     move(places_, change);
   for (const auto& gone : {decided().gone, decided().plan.gone})
     for (const auto holder : gone)
@@ -129,7 +129,7 @@ std::string job_takeover::lacks() const {
     return std::ranges::none_of(
         lost, [&](const role_lost& each) { return each.role == role_lost::kind::holder && each.index == holder.index; });
   };
-  for (std::uint32_t shard = 0; shard < setup_.what.cluster.shards; ++shard)
+  for (std::uint32_t shard = 0; shard < setup_.job.cluster.shards; ++shard)
     if (std::ranges::none_of(places_.holders, [&](const role_place& holder) {
           return (holder.index == shard || holder.backup_of == shard) && !holder.catches_up && lives(holder);
         }))
@@ -234,7 +234,7 @@ std::vector<std::pair<evaluation, held_point>> job_takeover::evaluations() const
 }
 
 void job_takeover::tell_what_they_missed() const {
-  const auto changes = protocols::promotions(setup_.what.shape(), decided());
+  const auto changes = protocols::promotions(setup_.job.shape(), decided());
   for (const auto& [number, part] : parts_) {
     const auto& node = setup_.nodes[number].actor;
     auto known = part.places;

@@ -67,11 +67,10 @@ void make_room(caf::actor_system& system, std::shared_ptr<kernels::backend> queu
   });
 }
 
-void write_behind(caf::actor_system& system, std::shared_ptr<const role_snapshot> what, std::string dir,
+void write_behind(caf::actor_system& system, std::shared_ptr<const role_snapshot> snapshot, std::string dir,
                   std::function<void(const file_saved&)> tell) {
-  system.spawn<caf::detached>([what = std::move(what), dir = std::move(dir), tell = std::move(tell)](caf::event_based_actor*) {
-    tell(what->write(dir));
-  });
+  system.spawn<caf::detached>([snapshot = std::move(snapshot), dir = std::move(dir),
+                               tell = std::move(tell)](caf::event_based_actor*) { tell(snapshot->write(dir)); });
 }
 
 } // namespace troupe::actors

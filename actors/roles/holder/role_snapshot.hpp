@@ -50,7 +50,7 @@ private:
 void make_room(caf::actor_system& system, std::shared_ptr<kernels::backend> queue, std::vector<std::size_t> sizes);
 
 /// Writes on a thread of its own, then calls `tell` there. What is being written outlives the role.
-void write_behind(caf::actor_system& system, std::shared_ptr<const role_snapshot> what, std::string dir,
+void write_behind(caf::actor_system& system, std::shared_ptr<const role_snapshot> snapshot, std::string dir,
                   std::function<void(const file_saved&)> tell);
 
 } // namespace troupe::actors

@@ -240,11 +240,11 @@ std::optional<kernels::buffer> shard_state::sum_up(const protocols::close& round
 }
 
 /// A device's sum is copied to the host first.
-void shard_state::measure(const protocols::measured& what, const tensor& sum) {
+void shard_state::measure(const protocols::measured& request, const tensor& sum) {
   if (setup_.queue->on_host())
-    return on_sum({what.ver, what.decision, sum});
-  core_.copy_out(sum, [me = shard_control{self_}, what](const kernels::buffer& on_host) {
-    caf::anon_send(me, sum_on_host{what.ver, what.decision, on_host});
+    return on_sum({request.ver, request.decision, sum});
+  core_.copy_out(sum, [me = shard_control{self_}, request](const kernels::buffer& on_host) {
+    caf::anon_send(me, sum_on_host{request.ver, request.decision, on_host});
   });
 }
 

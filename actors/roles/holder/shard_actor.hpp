@@ -94,7 +94,7 @@ public:
   void forward(const protocols::partial&, const std::optional<tensor>&, const std::vector<protocols::holder_id>&);
   std::optional<tensor> sum_up(const protocols::close& round, const protocols::operands<tensor>& sum,
                                const std::vector<protocols::holder_id>& backups);
-  void measure(const protocols::measured& what, const tensor& sum);
+  void measure(const protocols::measured& request, const tensor& sum);
   void tell_backups(const std::vector<protocols::holder_id>& backups, const protocols::decision_record& record);
   void ask_for_copy(protocols::holder_id shard, const protocols::copy_request& request) {
     caf::anon_send(peers_->holders[shard.value], request);

@@ -30,8 +30,8 @@ public:
   bool reaches(protocols::worker_id who) const { return !peers_->is_behind(who) && !link_.busy(); }
 
   /// All of a tensor; it stays as it is.
-  void send(const protocols::send_peer& what, const kernels::buffer& whole) {
-    send({what.to, what.message, {0, static_cast<std::int64_t>(whole.bytes() / sizeof(float))}}, whole);
+  void send(const protocols::send_peer& effect, const kernels::buffer& whole) {
+    send({effect.to, effect.message, {0, static_cast<std::int64_t>(whole.bytes() / sizeof(float))}}, whole);
   }
   /// A part of a tensor.
   void send(const protocols::wire::peer_part& head, const kernels::buffer& data) {

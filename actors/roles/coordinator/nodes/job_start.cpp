@@ -22,7 +22,7 @@ void job_start::begin(std::function<void()> prepared, std::function<void()> star
     for (std::uint32_t node = 0; node < setup_.nodes.size(); ++node)
       if (const auto text = fault_of(node); !text.empty())
         return differs_(node, text);
-    if (const auto& from = setup_.what.checkpoint.resume; !from.empty())
+    if (const auto& from = setup_.job.checkpoint.resume; !from.empty())
       if (const auto text = other_data(digests_of(first().files), read_manifest(from).data, from); !text.empty())
         return differs_(with_, text);
     prepared();
@@ -66,7 +66,7 @@ void job_start::prepare(std::uint32_t node, std::function<void()> prepared) {
     names.push_back(each.name);
   self_
       ->request(setup_.nodes[node].actor, deadline,
-                prepare_job{setup_.job_key, node, setup_.what, coordinator_actor{self_}, places_.nodes[node].incarnation,
+                prepare_job{setup_.job_key, node, setup_.job, coordinator_actor{self_}, places_.nodes[node].incarnation,
                             setup_.trace, std::move(names), setup_.rounds, setup_.decided.term, writes_checkpoints(node),
                             setup_.decided.orphan_s})
       .then(
@@ -107,10 +107,10 @@ std::string job_start::fault_of(std::uint32_t node) const {
 }
 
 bool job_start::writes_checkpoints(std::uint32_t node) const {
-  if (!setup_.what.checkpoint.enabled())
+  if (!setup_.job.checkpoint.enabled())
     return false;
-  const auto protocol = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
-  return places_.holds_parameters(node) || (protocol && workers_write(setup_.what, *protocol) && places_.has_workers(node));
+  const auto protocol = protocols::find_protocol(setup_.job.protocol.name, setup_.added);
+  return places_.holds_parameters(node) || (protocol && workers_write(setup_.job, *protocol) && places_.has_workers(node));
 }
 
 void job_start::was_prepared(std::uint32_t node, const node_prepared& by, bool first) {

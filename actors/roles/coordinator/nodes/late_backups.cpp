@@ -27,13 +27,13 @@ constexpr std::uint32_t most_failures = 10; // more than an hour
 } // namespace
 
 void late_backups::begin_on(std::uint32_t node) {
-  for (std::uint32_t shard = 0; shard < setup_.what.cluster.shards; ++shard)
+  for (std::uint32_t shard = 0; shard < setup_.job.cluster.shards; ++shard)
     if (lacks_a_copy(shard) && may_copy(shard, node))
       begin(shard, node);
 }
 
 void late_backups::begin_anywhere() {
-  for (std::uint32_t shard = 0; shard < setup_.what.cluster.shards; ++shard)
+  for (std::uint32_t shard = 0; shard < setup_.job.cluster.shards; ++shard)
     while (lacks_a_copy(shard)) {
       const auto node = best_for(shard);
       if (node == nowhere)
@@ -49,7 +49,7 @@ void late_backups::lost(protocols::holder_id backup) {
 
 bool late_backups::lacks_a_copy(std::uint32_t shard) const {
   const auto copies = std::ranges::count_if(places_.holders, [shard](const auto& each) { return is_copy_of(shard, each); });
-  return copies < setup_.what.cluster.replicas;
+  return copies < setup_.job.cluster.replicas;
 }
 
 bool late_backups::may_copy(std::uint32_t shard, std::uint32_t node) const {
@@ -69,10 +69,10 @@ std::uint32_t late_backups::best_for(std::uint32_t shard) const {
 
 /// Its number is one that no holder had before.
 void late_backups::begin(std::uint32_t shard, std::uint32_t node) {
-  const auto first = protocols::first_backup(setup_.what.shape()).value;
+  const auto first = protocols::first_backup(setup_.job.shape()).value;
   role_place fresh{.index = first + shard, .node = node, .backup_of = shard, .catches_up = true};
   while (fresh.index < places_.holders.size())
-    fresh.index += setup_.what.cluster.shards;
+    fresh.index += setup_.job.cluster.shards;
   places_.add(fresh);
   const protocols::ledger::placed decision{setup_.decided.number, setup_.decided.life, {fresh.index}, {shard}, node};
   effects_.decide(decision, [this, fresh] { tell(fresh); });

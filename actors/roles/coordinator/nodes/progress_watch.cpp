@@ -64,7 +64,7 @@ bool moves(const actor_report* said) {
 
 progress_watch::progress_watch(measured_pointer<coordinator_control> self, const coordinator_setup& setup,
                                const job_places& places, owner& by)
-    : self_(self), setup_(setup), places_(places), by_(by), deadlines_(setup.what.cluster.progress_s) {}
+    : self_(self), setup_(setup), places_(places), by_(by), deadlines_(setup.job.cluster.progress_s) {}
 
 void progress_watch::begin(bool among_peers) {
   among_peers_ = among_peers;
@@ -145,7 +145,7 @@ void progress_watch::say_who_is_awaited() {
     for (const auto worker : who.workers)
       names.push_back(places_.describe(worker));
     for (const auto holder : who.holders)
-      names.push_back(places_.describe(protocols::holder_id{holder}, setup_.what.cluster.shards));
+      names.push_back(places_.describe(protocols::holder_id{holder}, setup_.job.cluster.shards));
     setup_.observer->on_event(fmt::format("no step for {:.0f} s: the round waits for {}", std::floor(waited_s()),
                                           names.empty() ? "the shards" : fmt::format("{}", fmt::join(names, ", "))));
   });
@@ -313,7 +313,7 @@ const actor_report* progress_watch::of_holder(const reports& all, const role_pla
 }
 
 std::string progress_watch::id_of(std::uint32_t holder) const {
-  return places_.id_of(protocols::holder_id{holder}, setup_.what.cluster.shards);
+  return places_.id_of(protocols::holder_id{holder}, setup_.job.cluster.shards);
 }
 
 /// Nobody stands still, and yet there is no step.

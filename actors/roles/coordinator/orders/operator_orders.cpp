@@ -40,7 +40,7 @@ caf::result<traces_ptr> collect(measured_pointer<coordinator_control> self, cons
 caf::result<std::string> operator_orders::carry_out(const actor_order& msg) {
   if (!by_.takes_orders())
     return not_now();
-  const auto target = target_of(msg.actor, places_, setup_.what.cluster.shards);
+  const auto target = target_of(msg.actor, places_, setup_.job.cluster.shards);
   if (!target)
     return target.error();
   const auto& [role, index, node] = *target;
@@ -122,7 +122,7 @@ caf::result<std::string> operator_orders::change(const change_order& msg) {
     says_all_ = msg.value == "debug";
     return fmt::format("log.level is {}", msg.value);
   }
-  const auto wanted = requested_change(msg, setup_.what, by_.plan().protocol, setup_.added);
+  const auto wanted = requested_change(msg, setup_.job, by_.plan().protocol, setup_.added);
   if (!wanted)
     return wanted.error();
   by_.decide(*wanted);

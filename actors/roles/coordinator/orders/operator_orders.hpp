@@ -29,7 +29,7 @@ public:
     /// Nodes that are gone.
     virtual const std::set<std::uint32_t>& lost_nodes() const = 0;
     virtual const protocols::plan& plan() const = 0;
-    virtual void decide(const protocols::decision& what) = 0;
+    virtual void decide(const protocols::decision& change) = 0;
     /// Calls `then` once no other one can have this incarnation.
     virtual void decide_incarnation(std::uint32_t worker, std::uint32_t incarnation, std::function<void()> then) = 0;
     virtual void restarted(std::uint32_t worker, std::uint32_t incarnation) = 0;

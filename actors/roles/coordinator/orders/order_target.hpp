@@ -17,8 +17,8 @@
 namespace troupe::actors {
 
 /// What came of it, for whoever asked and for those who watch.
-inline std::string_view done(role_verb what) {
-  switch (what) {
+inline std::string_view done(role_verb verb) {
+  switch (verb) {
   case role_verb::pause:
     return "stands still";
   case role_verb::resume:

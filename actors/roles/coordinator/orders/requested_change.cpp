@@ -13,11 +13,11 @@
 
 namespace troupe::actors {
 
-caf::expected<protocols::decision> requested_change(const change_order& msg, const job& what,
+caf::expected<protocols::decision> requested_change(const change_order& msg, const job& job,
                                                     const protocols::protocol_spec& running,
                                                     const std::vector<protocols::protocol>& added) {
   protocols::decision change{.why = fmt::format("{} = {}, by operator request", msg.key, msg.value)};
-  auto wanted = what;
+  auto wanted = job;
   wanted.protocol = running;
   const auto entry = protocols::find_protocol(wanted.protocol.name, added);
   const bool keeps_its_period = entry && entry->period && !entry->make_controller;
@@ -25,9 +25,9 @@ caf::expected<protocols::decision> requested_change(const change_order& msg, con
     const auto lr = parse_number<double>(msg.value);
     if (!lr)
       return failure(fmt::format("optimizer.lr = {} is no number", msg.value));
-    change.lr_scale = *lr / what.optimizer.lr;
+    change.lr_scale = *lr / job.optimizer.lr;
     if (!std::isfinite(*change.lr_scale))
-      return failure(fmt::format("optimizer.lr = {} is too far from the job's {}", msg.value, what.optimizer.lr));
+      return failure(fmt::format("optimizer.lr = {} is too far from the job's {}", msg.value, job.optimizer.lr));
     wanted.optimizer.lr = *lr;
     wanted.optimizer.min_lr *= *change.lr_scale; // the whole schedule is scaled
   } else if (keeps_its_period && msg.key == "protocol." + entry->period->name) {
