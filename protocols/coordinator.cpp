@@ -214,10 +214,10 @@ coordinator_effects coordinator::on(const held& msg) {
 }
 
 coordinator_effects coordinator::on(const evaluated& msg) {
-  if (state_.stopped || !state_.evaluating || msg.ver < state_.held || (options_.decentralized && msg.ver != state_.held))
+  if (state_.stopped || !state_.evaluating || (msg.ver != state_.held && !has_gone_on(msg.ver)))
     return {};
   state_.evaluating = false;
-  if (msg.ver > state_.held) // the lead had gone on for the last coordinator
+  if (has_gone_on(msg.ver))
     return {order(next_hold()), resume{{msg.ver}}};
   const step_count more = unheard(msg.made);
   state_.held.value += more.steps;

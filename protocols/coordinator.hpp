@@ -137,6 +137,8 @@ public:
   bool is_at_best() const { return options_.stop.patience > 0 && state_.best == state_.held && state_.since_best == 0; }
   /// The version held or evaluated last.
   version held_version() const { return state_.held; }
+  /// Whether the lead that was to send the held version sent a later one: it had gone on, for the last coordinator.
+  bool has_gone_on(version evaluated) const { return !options_.decentralized && evaluated > state_.held; }
   std::uint64_t held_samples() const { return state_.samples; }
   /// In a decentralized job: the steps in the replicas of which no report has come yet.
   step_count unheard(const std::vector<std::pair<member, step_count>>& made) const;

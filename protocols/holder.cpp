@@ -539,7 +539,7 @@ holder_effects holder::on(const admit_order& msg) {
     forget_sums(out, msg.ver); // its shard may have heard of it before
     ask_for_copies(out, place_, state_);
   } else if (msg.holder != place_.self && place_.backup_of.value_or(place_.self) == msg.shard) {
-    if (add_backup(msg.holder)) // of a round that is open it may have begun, for the last lead
+    if (add_backup(msg.holder)) // it lacks what was summed here before this was heard
       for (auto& [ver, sum] : state_.sums)
         sum.own = false;
     std::uint64_t& view = state_.admitted[msg.holder];

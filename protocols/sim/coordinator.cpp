@@ -151,10 +151,9 @@ void cluster::coordinator_role::hear(const message& msg) {
 void cluster::coordinator_role::on_evaluated(const evaluated& found) {
   TROUPE_ASSERT(found.at <= in.clock_.now());
   const coordinator_effects effects = machine.on(found);
-  const bool later = !in.protocol_.decentralized && found.ver > machine.held_version(); // of a lead that had gone on
   const bool known =
       !in.result_.curve.empty() && machine.held_version() <= in.result_.curve.back().ver; // by the last coordinator
-  if (!effects.empty() && !in.ended_ && !known && !later)
+  if (!effects.empty() && !in.ended_ && !known && !machine.has_gone_on(found.ver))
     in.result_.curve.push_back({found.at,
                                 machine.held_version(),
                                 machine.held_samples(),

@@ -366,9 +366,8 @@ void coordinator_state::job_held(const protocols::report& msg) {
 void coordinator_state::on_evaluation(const evaluation& msg) {
   // A lead that has taken over holds again where the last one held; an evaluator that was replaced may have sent its last.
   const bool asked = interruption_.begun() || msg.ver == machine_->held_version();
-  const bool later = !asked && !decentralized_ && msg.ver > machine_->held_version(); // of a lead that had gone on, likewise
-  const bool comes_again = clock_.running() || (!asked && !later);
-  if (finishing_ || comes_again)
+  const bool later = !asked && machine_->has_gone_on(msg.ver);
+  if (finishing_ || clock_.running() || (!asked && !later))
     return;
   auto effects = machine_->on(protocols::evaluated{msg.ver, msg.train_loss, msg.test_loss, msg.test_accuracy, clock_.now(),
                                                    msg.made, msg.validation_loss});
