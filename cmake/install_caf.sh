@@ -74,9 +74,10 @@ progress() {
   [[ ! -t 2 ]] || printf '\r\033[K' >&2
 }
 # <cstdint>: caf/detail/ripemd_160.hpp relies on other headers for it, which with g++ 13 and later no longer bring it along.
-# ggc: as TroupeOptions.cmake has it.
+# ggc: as TroupeOptions.cmake has it; -O1: as the CMakeLists.txt of the tree has it for what sends and decides.
 {
-  cmake -S "$work/source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_STANDARD=20 \
+  cmake -S "$work/source" -B "$work/build" -G Ninja -DCMAKE_CXX_STANDARD=20 \
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE='-O1 -DNDEBUG' \
     -DCMAKE_CXX_FLAGS="-include cstdint --param=ggc-min-expand=200 --param=ggc-min-heapsize=500000 $sanitize" \
     -DCMAKE_INSTALL_PREFIX="$prefix" -DBUILD_SHARED_LIBS=OFF -DCMAKE_POSITION_INDEPENDENT_CODE=ON \
     -DCAF_ENABLE_EXAMPLES=OFF -DCAF_ENABLE_TESTING=OFF -DCAF_ENABLE_TOOLS=OFF \
