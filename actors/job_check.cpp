@@ -130,8 +130,8 @@ std::optional<job_problem> sparse_problem(const job& job, const extensions& adde
                                    job.optimizer.name, codec.push)};
   if (!codec.corrects_momentum())
     return {};
-  const auto wrong = [](const char* key, const std::string& what, const char* why) {
-    return job_problem{key, fmt::format("{} does not go with codec.push = \"dgc\", {}; leave it out, or name topk", what, why)};
+  const auto wrong = [](const char* key, const std::string& choice, const char* why) {
+    return job_problem{key, fmt::format("{} does not go with codec.push = \"dgc\", {}; leave it out, or name topk", choice, why)};
   };
   if (!codec.error_feedback)
     return wrong("codec.error_feedback", "codec.error_feedback = false", "which adds up what is not sent yet");

@@ -13,7 +13,7 @@ namespace troupe::actors {
 /// One thing in a job that a layer cannot do.
 struct job_problem {
   std::string key;  ///< "optimizer.warmup_epochs"
-  std::string what; ///< what is wrong, and what would be right
+  std::string text; ///< what is wrong, and what would be right
   friend bool operator==(const job_problem&, const job_problem&) = default;
 };
 

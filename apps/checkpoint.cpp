@@ -262,7 +262,7 @@ int execute(const checkpoint_options& options) {
   const auto chosen = choose(options.folder);
   if (!chosen)
     return refuse(chosen.error());
-  switch (options.what) {
+  switch (options.action) {
   case checkpoint_options::verb::list:
     return list_all(options, *chosen);
   case checkpoint_options::verb::inspect:

@@ -382,7 +382,7 @@ void add_certs(CLI::App& app, arguments& a) {
       ->type_name("HOST")
       ->allow_extra_args(false);
   issue->add_option("--out", a.certs.out, "folder for its files and a copy of ca.pem, to carry to the node")->type_name("FOLDER");
-  issue->callback([&a] { a.certs.what = certs_options::verb::issue; });
+  issue->callback([&a] { a.certs.action = certs_options::verb::issue; });
   CLI::App* revoke = add_command(*certs, "revoke", "Write the list of certificates that are not accepted any more",
                                  "troupe certs revoke lab --node c\n  troupe certs revoke lab   (a list to begin with)");
   revoke->add_option("folder", a.certs.folder, "the authority's folder, with ca.pem and ca.key")->type_name("FOLDER")->required();
@@ -390,7 +390,7 @@ void add_certs(CLI::App& app, arguments& a) {
   node->type_name("NAME");
   revoke->add_option("--certificate", a.certs.certificate, "the certificate in this PEM file")->type_name("FILE")->excludes(node);
   add_json(revoke, a.certs.json);
-  revoke->callback([&a] { a.certs.what = certs_options::verb::revoke; });
+  revoke->callback([&a] { a.certs.action = certs_options::verb::revoke; });
 }
 
 void add_checkpoint(CLI::App& app, arguments& a) {
@@ -399,15 +399,15 @@ void add_checkpoint(CLI::App& app, arguments& a) {
                                      "  troupe checkpoint export CHECKPOINTS --to digits.safetensors");
   checkpoint->require_subcommand(1);
   using verb = checkpoint_options::verb;
-  const auto add = [&](const std::string& name, verb what, const std::string& meaning, const std::string& example) {
+  const auto add = [&](const std::string& name, verb action, const std::string& meaning, const std::string& example) {
     CLI::App* c = add_command(*checkpoint, name, meaning, "troupe checkpoint " + example);
     c->add_option("folder", a.checkpoint.folder,
-                  what == verb::list ? "folder of checkpoints" : "folder of checkpoints, or one of its step-N")
+                  action == verb::list ? "folder of checkpoints" : "folder of checkpoints, or one of its step-N")
         ->type_name("FOLDER")
         ->required()
         ->check(a_folder());
     add_json(c, a.checkpoint.json);
-    c->callback([&a, what] { a.checkpoint.what = what; });
+    c->callback([&a, action] { a.checkpoint.action = action; });
     return c;
   };
   add("list", verb::list, "List them, newest last, and read all of each to tell whether it is good", "list CHECKPOINTS");
@@ -429,14 +429,14 @@ void add_weights(CLI::App& app, arguments& a) {
   weights->require_subcommand(1);
   weights_options& to = a.weights;
   using verb = weights_options::verb;
-  const auto add = [&](const std::string& name, verb what, const std::string& meaning, const std::string& example) {
+  const auto add = [&](const std::string& name, verb action, const std::string& meaning, const std::string& example) {
     CLI::App* c = add_command(*weights, name, meaning, "troupe weights " + example);
     c->add_option("file", to.file, "file of weights, or the index of several (model.safetensors.index.json)")
         ->type_name("FILE")
         ->required()
         ->check(a_name());
     add_json(c, to.json);
-    c->callback([&to, what] { to.what = what; });
+    c->callback([&to, action] { to.action = action; });
     return c;
   };
   add("list", verb::list, "Show its tensors and its metadata", "list gpt2/model.safetensors");

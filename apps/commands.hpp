@@ -94,7 +94,7 @@ struct member_part {
 };
 /// Until its cluster ends; returns why it is not well: it could not join, its cluster is gone, or the reason with which that has
 /// ended. In a library too: see signal_waiter.
-std::string run_member(const member_part& what, signal_waiter& signals);
+std::string run_member(const member_part& part, signal_waiter& signals);
 
 struct check_options {
   job_options job;
@@ -151,7 +151,7 @@ struct replay_options {
 
 /// Makes an authority, or has it issue a node's certificate.
 struct certs_options {
-  enum class verb : std::uint8_t { init, issue, revoke } what = verb::init;
+  enum class verb : std::uint8_t { init, issue, revoke } action = verb::init;
   std::string folder;             ///< the authority's
   std::string name = "troupe";    ///< init: the authority's
   std::string node;               ///< issue: the node that gets the certificate; revoke: whose are revoked
@@ -165,7 +165,7 @@ struct certs_options {
 
 /// Looks at checkpoints, and exports the parameters of one.
 struct checkpoint_options {
-  enum class verb : std::uint8_t { list, inspect, verify, export_parameters } what = verb::list;
+  enum class verb : std::uint8_t { list, inspect, verify, export_parameters } action = verb::list;
   std::string folder; ///< of checkpoints, or of one
   std::string to;     ///< export: safetensors file to write
   bool json = false;
@@ -173,7 +173,7 @@ struct checkpoint_options {
 
 /// Looks at files of weights, and writes one with other names or numbers.
 struct weights_options {
-  enum class verb : std::uint8_t { list, diff, convert } what = verb::list;
+  enum class verb : std::uint8_t { list, diff, convert } action = verb::list;
   std::string file;
   std::string other;            ///< diff: the second
   std::string to;               ///< convert: the file to write

@@ -145,7 +145,7 @@ public:
     return out;
   }
 
-  sim::tensor encoded(const protocols::peer_message& chunk, protocols::collective::cargo what, std::uint32_t segment,
+  sim::tensor encoded(const protocols::peer_message& chunk, protocols::collective::cargo cargo, std::uint32_t segment,
                       const sim::tensor& sent) override {
     const flat_range where = shop_.cuts(chunk.part.of)[segment];
     if (where.size() == 0)
@@ -157,9 +157,9 @@ public:
       const auto here = [&](const kernels::buffer& all) {
         return all.slice(bytes_of(part.begin - where.begin), bytes_of(part.size()));
       };
-      const auto codes = chunks_->encode(chunk, what, part, here(data_of(sent)).span<const float>(),
+      const auto codes = chunks_->encode(chunk, cargo, part, here(data_of(sent)).span<const float>(),
                                          static_cast<const flat_tensor&>(*sent).factors);
-      const auto head = chunks_->head_of(what, {{}, {}, {part.begin, part.end}});
+      const auto head = chunks_->head_of(cargo, {{}, {}, {part.begin, part.end}});
       actors::chunk_encoder::decode(head.as, part, codes, here(out).span<float>());
     }
     return wrap(out);

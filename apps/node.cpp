@@ -317,12 +317,12 @@ int slurm_node(const node_options& options) {
 
 } // namespace
 
-std::string run_member(const member_part& what, signal_waiter& signals) {
+std::string run_member(const member_part& part, signal_waiter& signals) {
   actors::init_message_types();
-  auto how = member_options(what.cluster, what.added, true);
-  how.patience = what.patience;
-  how.parting = what.parting;
-  member here{what.cluster, *what.cluster.find(what.self), what.added, std::move(how), what.quiet, signals};
+  auto how = member_options(part.cluster, part.added, true);
+  how.patience = part.patience;
+  how.parting = part.parting;
+  member here{part.cluster, *part.cluster.find(part.self), part.added, std::move(how), part.quiet, signals};
   here.run();
   return here.why();
 }

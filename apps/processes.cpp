@@ -72,13 +72,13 @@ child_processes::~child_processes() {
 }
 
 void child_processes::start(const std::string& name, const std::vector<std::string>& arguments) {
-  std::vector<std::string> words = what_.words.empty() ? std::vector<std::string>{"troupe"} : what_.words;
-  const std::string program = what_.words.empty() ? "/proc/self/exe" : words.front();
+  std::vector<std::string> words = program_.words.empty() ? std::vector<std::string>{"troupe"} : program_.words;
+  const std::string program = program_.words.empty() ? "/proc/self/exe" : words.front();
   std::string setting;
-  if (what_.variable.empty())
+  if (program_.variable.empty())
     words.insert(words.end(), arguments.begin(), arguments.end());
   else
-    setting = fmt::format("{}={}", what_.variable, fmt::join(arguments, "\n"));
+    setting = fmt::format("{}={}", program_.variable, fmt::join(arguments, "\n"));
   auto settings = environment_with(setting);
   const auto argv = pointers_to(words), environment = pointers_to(settings);
   auto parent = getpid();

@@ -32,7 +32,7 @@ struct child_program {
 /// run in order.
 class child_processes {
 public:
-  explicit child_processes(child_program what = {}) : what_(std::move(what)) {}
+  explicit child_processes(child_program program = {}) : program_(std::move(program)) {}
   child_processes(const child_processes&) = delete;
   child_processes& operator=(const child_processes&) = delete;
   ~child_processes();
@@ -53,7 +53,7 @@ private:
     std::string name;
     pid_t pid = -1;
   };
-  child_program what_;
+  child_program program_;
   std::vector<child> running_;
 };
 

@@ -47,10 +47,10 @@ config::problems reached_limits(const config::loaded_job& loaded, const resume_p
   const auto seconds = static_cast<double>(made.training_ns) * 1e-9;
   const auto samples = static_cast<double>(made.samples);
   config::problems wrong;
-  const auto check = [&](const char* name, double limit, double needed, double there, const std::string& what) {
+  const auto check = [&](const char* name, double limit, double needed, double there, const std::string& reason) {
     if (const auto key = fmt::format("stop.{}", name); limit > 0 && there >= needed)
       wrong.push_back({where_of(loaded, key), fmt::format("{} = {} ends the job where {} already is, after {}; give more", key,
-                                                          limit, from.folder, what)});
+                                                          limit, from.folder, reason)});
   };
   const auto applied = fmt::format("{} samples", made.samples);
   check("steps", static_cast<double>(stop.steps), static_cast<double>(stop.steps), static_cast<double>(made.ver.value),

@@ -169,7 +169,7 @@ int execute(const run_options& options) {
     return refuse({{{"--listen", "is for a run without --cluster; the console reaches a cluster by its file"}}});
   auto where = actors::net::parse_web_address(options.web);
   if (!where)
-    return refuse({{{"--web", where.error().what}}});
+    return refuse({{{"--web", where.error().text}}});
   auto prepared = prepare_job(options.job, options.cluster, options.cluster.empty());
   if (!prepared)
     return refuse(prepared.error());
@@ -200,7 +200,7 @@ int execute(const run_options& options) {
   if (options.has_web) {
     auto opened = actors::net::open_web_server({.address = *where, .page = web::page});
     if (!opened)
-      return refuse({{{"--web", opened.error().what}}});
+      return refuse({{{"--web", opened.error().text}}});
     web = std::move(*opened);
     where->port = web->port();
     fmt::print(stderr, "web page at {}\n", actors::net::url_of(*where));

@@ -110,8 +110,8 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
       [&] {
         for (const auto& child : cluster.ended_children()) {
           const bool wanted = display->job_runs() && !signals.interrupted();
-          const auto say = [&](const std::string& what) {
-            caf::anon_send(client, actors::stop_job{true, fmt::format("{} {}", child.name, what)});
+          const auto say = [&](const std::string& ended) {
+            caf::anon_send(client, actors::stop_job{true, fmt::format("{} {}", child.name, ended)});
           };
           say(child.how);
           if (const auto text = wanted ? respawn(child, loaded, view, cluster, limit) : ""; !text.empty())

@@ -190,8 +190,8 @@ private:
     attach_to({number_});
   }
 
-  void attach_to(const actors::attach_job& what) {
-    self_->request(setup_.cluster, patience, what, actors::client_actor{self_})
+  void attach_to(const actors::attach_job& request) {
+    self_->request(setup_.cluster, patience, request, actors::client_actor{self_})
         .then(
             [this](const actors::submit_job& its) {
               auto& asked = setup_.request.job;
@@ -259,9 +259,9 @@ private:
   }
 
   /// A coordinator that is gone is not at fault where it is looked for.
-  void failed_asking(const std::string& what, const caf::error& why) {
+  void failed_asking(const std::string& request, const caf::error& why) {
     if (!away_ && (setup_.addresses.empty() || why != caf::sec::request_receiver_down))
-      fail(fmt::format("{}: {}", what, actors::explain(why)));
+      fail(fmt::format("{}: {}", request, actors::explain(why)));
   }
 
   void fail(const std::string& reason) {

@@ -190,7 +190,7 @@ int execute(const weights_options& options) {
   const auto file = safetensors_file::open(options.file);
   if (!file)
     return fail(file.error());
-  switch (options.what) {
+  switch (options.action) {
   case weights_options::verb::list:
     return list_tensors(options, *file);
   case weights_options::verb::diff:

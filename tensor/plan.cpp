@@ -550,11 +550,11 @@ result<std::unique_ptr<plan>> plan::compile(const model& source, kernels::backen
     if (opts.training && std::holds_alternative<ops::batchnorm>(n.op)) {
       const auto& x = g.at(n.inputs[0]);
       if (rows_of_last_piece(opts) * x.dims.elements() / x.dims[0] < 2) {
-        const auto* what = opts.max_rows > 1 ? "micro-batch" : "batch";
+        const auto* batch_name = opts.max_rows > 1 ? "micro-batch" : "batch";
         return error{errc::bad_option,
                      fmt::format("{}: a batch norm needs two values of each channel to have a variance, and a {} "
                                  "of one row {} has one; take a larger {}, or a \"groupnorm\"",
-                                 n.layer, what, x.to_string(), what)};
+                                 n.layer, batch_name, x.to_string(), batch_name)};
       }
     }
   return std::unique_ptr<plan>(std::make_unique<compiled_plan>(source, queue, opts));

@@ -130,7 +130,7 @@ checkpoint_manifest read_manifest(const std::string& folder) {
     throw_newer(path, head.format);
   auto read = wire::decode_manifest(words);
   if (!read)
-    refuse(read.error().what);
+    refuse(read.error().text);
   if (const auto wrong = wrong_value(*read); !wrong.empty())
     refuse(wrong);
   return as_value(std::move(*read));

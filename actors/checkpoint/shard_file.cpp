@@ -195,7 +195,7 @@ struct shard_file::mapped {
   void read_footer(std::span<const std::uint64_t> words) {
     auto read = wire::decode_footer(words);
     if (!read)
-      refuse(read.error().what);
+      refuse(read.error().text);
     footer = std::move(*read);
     head = {footer.shard, footer.ver, {footer.where.begin, footer.where.end}, footer.numbers};
     if (head.range.begin < 0 || head.range.end < head.range.begin)

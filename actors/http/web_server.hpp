@@ -22,7 +22,7 @@ struct web_address {
 
 /// What is wrong, and what would be right.
 struct web_error {
-  std::string what;
+  std::string text;
 };
 
 /// Reads "HOST:PORT", "HOST" or "PORT", where HOST is localhost or an address, IPv6 in brackets. Only loopback addresses are

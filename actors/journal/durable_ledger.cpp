@@ -137,7 +137,7 @@ void durable_ledger::install(const raft::snapshot& from) {
   auto read = protocols::wire::decode_ledger(from.words);
   if (!read || !ledger::sound(*read))
     throw std::runtime_error(fmt::format("{}: {}; start the version of Troupe that wrote it, or give another folder", folder_,
-                                         read ? "its ledger of jobs contradicts itself" : read.error().what));
+                                         read ? "its ledger of jobs contradicts itself" : read.error().text));
   state_ = std::move(*read);
 }
 
@@ -147,7 +147,7 @@ void durable_ledger::apply(const raft::entry& decided) {
   const auto entry = protocols::wire::decode_ledger_entry(decided.words);
   if (!entry)
     throw std::runtime_error(fmt::format("{}: entry {}: {}; start the version of Troupe that wrote it, or give another folder",
-                                         folder_, decided.index.value, entry.error().what));
+                                         folder_, decided.index.value, entry.error().text));
   ledger::apply(state_, *entry);
 }
 

@@ -166,7 +166,7 @@ void journal::recover(std::uint64_t number) {
     std::memcpy(words.data(), body->data(), body->size());
     const auto persisted = protocols::wire::decode_persist(words);
     if (!persisted)
-      throw_damage(path_, at, persisted.error().what);
+      throw_damage(path_, at, persisted.error().text);
     raft::keep(contents_, *persisted);
     if (!raft::sound(contents_))
       throw_damage(path_, at, "its entries do not follow those before them");

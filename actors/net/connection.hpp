@@ -39,7 +39,7 @@ public:
     /// A stranger has begun to speak TLS: calls shake_hands when it may go on.
     virtual void wants_handshake(connection& by) = 0;
     /// Calls this on the thread for handshakes, which nothing else waits for.
-    virtual void aside(std::function<void()> what) = 0;
+    virtual void aside(std::function<void()> work) = 0;
     /// Both have said hello: gives it the session to carry, or returns the reason not to.
     virtual std::optional<std::string> opened(connection& by) = 0;
     /// The peer has a session, too: its first frame has come.

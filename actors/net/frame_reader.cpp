@@ -28,8 +28,8 @@ std::optional<std::string> fault_of(const wire::message& head, std::span<const s
   const auto check = [&](const auto& part) -> std::optional<std::string> {
     if (kernels::is_sound(part.as, part.where.elements(), payload))
       return {};
-    const auto wrong = [&part](const char* what, const char* as_it_should_be) {
-      return fmt::format("{} of elements encoded as {} is not {}", what, kernels::name_of(part.as), as_it_should_be);
+    const auto wrong = [&part](const char* name, const char* as_it_should_be) {
+      return fmt::format("{} of elements encoded as {} is not {}", name, kernels::name_of(part.as), as_it_should_be);
     };
     if (part.as == kernels::form::factors)
       return wrong("the number", "that of their bytes");
@@ -86,14 +86,14 @@ frame_reader::step frame_reader::parse_frame(sink& to) {
   if (!table && position_ == 0 && come.size() > 1 && come[0] == tls_record[0] && come[1] == tls_record[1])
     return fail("it speaks TLS, and this node has no certificate");
   if (!table)
-    return fail(table.error().what);
+    return fail(table.error().text);
   if (!*table || come.size() < (*table)->table_bytes + (*table)->head_bytes)
     return step::need_more;
   const wire::frame_layout layout = **table;
   const auto head = come.subspan(layout.table_bytes, layout.head_bytes);
   auto decoded = wire::decode_head(head, layout.payload_bytes);
   if (!decoded)
-    return fail(decoded.error().what);
+    return fail(decoded.error().text);
   if (!to.begins(*decoded))
     return step::stop;
   auto& body = decoded->body;
@@ -114,7 +114,7 @@ frame_reader::step frame_reader::parse_frame(sink& to) {
   if (lent)
     return to.borrow(decoded->lent_at, payload_) ? deliver(to) : step::stop;
   if (const auto covers = wire::check_payload(head, payload_.span<const std::byte>()); !covers)
-    return fail(covers.error().what);
+    return fail(covers.error().text);
   return step::again;
 }
 

@@ -269,7 +269,7 @@ private:
     open_gate();
   }
 
-  void aside(std::function<void()> what) override { asio::post(handshakes_, std::move(what)); }
+  void aside(std::function<void()> work) override { asio::post(handshakes_, std::move(work)); }
 
   std::pair<wire::hello, std::uint64_t> hello_to(const connection& by) override {
     const auto mine = dialing_of(by);

@@ -28,8 +28,8 @@ wire::range* range_of(wire::message& msg) {
                     msg);
 }
 
-outgoing encoded(const wire::decoded& what, const kernels::buffer& payload, std::span<const std::byte> part) {
-  auto frame = wire::encode(what.body, part, what.received);
+outgoing encoded(const wire::decoded& message, const kernels::buffer& payload, std::span<const std::byte> part) {
+  auto frame = wire::encode(message.body, part, message.received);
   TROUPE_ASSERT(frame);
   return {*std::move(frame), payload};
 }

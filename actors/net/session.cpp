@@ -48,7 +48,7 @@ void session::send(wire::content body, kernels::buffer payload, int priority) {
   const bool lends = lends_ && payload.bytes() >= least_lent;
   auto frame = (lends ? wire::encode_lent : wire::encode)(body, payload.span<const std::byte>(), received());
   if (!frame)
-    throw std::invalid_argument(frame.error().what);
+    throw std::invalid_argument(frame.error().text);
   outgoing ready{*std::move(frame), std::move(payload), std::holds_alternative<wire::message>(body), lends};
   const bool small = ready.bytes() <= connection::inline_bytes;
   std::shared_ptr<connection> by;

@@ -121,12 +121,12 @@ public:
   bool is_peer = false; ///< the forked peer
 
 private:
-  void say(word what) {
-    hub->send(other, wire::addressed<protocols::drop_order>{{}, {{{}, {}, {static_cast<std::uint64_t>(what)}}}}, {}, 0);
+  void say(word said) {
+    hub->send(other, wire::addressed<protocols::drop_order>{{}, {{{}, {}, {static_cast<std::uint64_t>(said)}}}}, {}, 0);
   }
-  void hear(word what) {
+  void hear(word said) {
     const auto now = std::chrono::steady_clock::now();
-    switch (what) {
+    switch (said) {
     case word::done:
       all_has_come_ = true;
       break;

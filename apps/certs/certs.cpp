@@ -56,9 +56,9 @@ int revoke_as_asked(const certs_options& options, std::time_t now) {
 int execute(const certs_options& options) {
   using actors::net::certified_role;
   const std::time_t now = std::time(nullptr);
-  if (options.what == certs_options::verb::revoke)
+  if (options.action == certs_options::verb::revoke)
     return revoke_as_asked(options, now);
-  const bool issues = options.what == certs_options::verb::issue;
+  const bool issues = options.action == certs_options::verb::issue;
   const auto role = options.role == "console" ? certified_role::console : certified_role::node;
   const auto made =
       issues ? issue_certificate({options.folder, options.node, options.hosts, options.out, options.issue_days, role}, now)

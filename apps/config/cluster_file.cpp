@@ -323,8 +323,8 @@ private:
   }
 
   void check_coordinators(std::ptrdiff_t coordinators, const place& at) {
-    const auto many = [&](const std::string& what) {
-      problems_.add(at, fmt::format("{} nodes have the role coordinator; {}", coordinators, what));
+    const auto many = [&](const std::string& remedy) {
+      problems_.add(at, fmt::format("{} nodes have the role coordinator; {}", coordinators, remedy));
     };
     if (coordinators == 0)
       many("exactly one has it, such as roles = [\"coordinator\", \"shard\"]");

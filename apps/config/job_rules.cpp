@@ -113,9 +113,9 @@ void check_data(job_draft& draft) {
     draft.refuse("data.augment", how.error().message);
   if (data.source == "digits" || !draft.out.job.own_data.name.empty() || draft.unclear("data.source"))
     return;
-  const auto needs = [&](const std::string& key, bool missing, const std::string& what) {
+  const auto needs = [&](const std::string& key, bool missing, const std::string& need) {
     if (missing && !draft.unclear(key))
-      draft.refuse("data.source", fmt::format("{} is missing; data.source = \"{}\" {}", key, data.source, what));
+      draft.refuse("data.source", fmt::format("{} is missing; data.source = \"{}\" {}", key, data.source, need));
   };
   needs("data.path", data.path.empty(), "reads " + reads_from(data.source));
   needs("data.vocabulary_size", data.source == "tokens" && data.vocabulary_size == 0,

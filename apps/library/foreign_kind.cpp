@@ -29,12 +29,12 @@ texts described(const parameter_layout& layout) {
 }
 
 /// Where the lists of two processes differ first, if they do.
-std::string first_difference(const std::string& what, const texts& first, const texts& here, const std::string& remedy) {
+std::string first_difference(const std::string& part, const texts& first, const texts& here, const std::string& remedy) {
   const auto at = std::ranges::mismatch(first, here);
   const auto said = [](const texts& all, texts::const_iterator it) { return it == all.end() ? "nothing" : "\"" + *it + "\""; };
   if (at.in1 == first.end() && at.in2 == here.end())
     return {};
-  return fmt::format("the module differs between processes: its {} {} is {} in the first process and {} here; {}", what,
+  return fmt::format("the module differs between processes: its {} {} is {} in the first process and {} here; {}", part,
                      at.in1 - first.begin(), said(first, at.in1), said(here, at.in2), remedy);
 }
 

@@ -105,7 +105,7 @@ frame framed(const content& body, std::span<const std::byte> payload, std::uint6
 } // namespace
 
 void throw_exception_from_error(const error& e, const boost::source_location&) {
-  throw std::runtime_error(e.what);
+  throw std::runtime_error(e.text);
 }
 
 std::size_t payload_bytes(const message& msg) {

@@ -32,7 +32,7 @@ enum class errc : int {
 };
 struct error {
   errc code;
-  std::string what; ///< what was wrong and what would be right
+  std::string text; ///< what was wrong and what would be right
 };
 [[noreturn]] void throw_exception_from_error(const error& e, const boost::source_location& where);
 template <class T>

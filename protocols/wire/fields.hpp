@@ -197,7 +197,7 @@ std::vector<std::uint64_t> encode(const T& x) {
 /// Fails where the bytes are cut short or damaged, or where a number does not fit: "`what` cannot be read: ...". Allocates no
 /// more than a few times the bytes given, and does not throw, except bad_alloc.
 template <class Schema, class T>
-result<T> decode(std::span<const std::uint64_t> words, std::string_view what) {
+result<T> decode(std::span<const std::uint64_t> words, std::string_view name) {
   T out;
   const auto wrong = kj::runCatchingExceptions([&] {
     capnp::FlatArrayMessageReader message({reinterpret_cast<const capnp::word*>(words.data()), words.size()},
@@ -205,7 +205,7 @@ result<T> decode(std::span<const std::uint64_t> words, std::string_view what) {
     read_fields(message.getRoot<capnp::DynamicStruct>(capnp::Schema::from<Schema>()), out);
   });
   KJ_IF_MAYBE (problem, wrong)
-    return error{errc::bad_frame, fmt::format("{} cannot be read: {}", what, problem->getDescription().cStr())};
+    return error{errc::bad_frame, fmt::format("{} cannot be read: {}", name, problem->getDescription().cStr())};
   return out;
 }
 

@@ -73,16 +73,16 @@ result<data_pair> cut_windows(const text_half& train, const text_half& test, con
   const std::pair<const text_half*, window_cut*> halves[]{{test.ids ? &test : &train, &last}, {&train, &first}};
   for (const auto& [half, cut] : halves) {
     const auto length = cut->end - cut->begin;
-    const char* what = test.ids ? "it" : cut == &last ? "its last tenth, the test half," : "what is before its last tenth";
+    const char* part = test.ids ? "it" : cut == &last ? "its last tenth, the test half," : "what is before its last tenth";
     if (cut->windows() == 0)
       return error{errc::bad_data,
                    fmt::format("{}: {} has {} ids, and a sample of data.context = {} needs {}; take a longer text, or a shorter "
                                "context",
-                               half->name, what, length, how.context, how.context + 1)};
+                               half->name, part, length, how.context, how.context + 1)};
     if (cut->windows() > most)
       return error{errc::bad_data,
                    fmt::format("{}: {} has {} samples, and an epoch numbers {} at most; give a larger data.stride", half->name,
-                               what, cut->windows(), most)};
+                               part, cut->windows(), most)};
   }
   return data_pair{.train = make_windows(train.ids, first, vocabulary),
                    .test = make_windows(test.ids ? test.ids : train.ids, last, vocabulary)};

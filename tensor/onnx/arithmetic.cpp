@@ -181,8 +181,8 @@ value_id times(importer& in, value_id v, double by) {
   return by == 1 ? v : in.apply(ops::binary{binary_op::multiply}, {v, in.constant(by)});
 }
 
-value_id plus(importer& in, value_id v, double what) {
-  return what == 0 ? v : in.apply(ops::binary{binary_op::add}, {v, in.constant(what)});
+value_id plus(importer& in, value_id v, double number) {
+  return number == 0 ? v : in.apply(ops::binary{binary_op::add}, {v, in.constant(number)});
 }
 
 value_id relu_of(importer& in, value_id v) {

@@ -135,12 +135,12 @@ result<document> read_file(const std::string& path) {
   return out;
 }
 
-result<std::string> to_bytes(const document& what) {
+result<std::string> to_bytes(const document& model) {
   const auto write = function_of_library<format_library::write_function>(format_library::write_symbol);
   if (!write)
     return write.error();
   std::string bytes, why;
-  if (!(*write)(what, bytes, why))
+  if (!(*write)(model, bytes, why))
     return error{errc::bad_model, std::move(why)};
   return bytes;
 }

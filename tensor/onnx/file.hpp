@@ -20,7 +20,7 @@ result<document> read_file(const std::string& path);
 result<document> read_bytes(const void* bytes, std::size_t count, const std::string& folder);
 
 /// The bytes of a file, after libonnx's checker has found nothing wrong.
-result<std::string> to_bytes(const document& what);
+result<std::string> to_bytes(const document& model);
 
 /// The functions of libtroupe_onnx.so. C++ objects cross: `build` tells whether both sides are of one build.
 struct format_library {
@@ -29,7 +29,7 @@ struct format_library {
                               *write_symbol = "troupe_onnx_write";
   /// Whether it went well; else `why` is a sentence without the file's name.
   using read_function = bool(const void* bytes, std::size_t count, const std::string& folder, document& into, std::string& why);
-  using write_function = bool(const document& what, std::string& bytes, std::string& why);
+  using write_function = bool(const document& model, std::string& bytes, std::string& why);
 };
 
 } // namespace troupe::onnx

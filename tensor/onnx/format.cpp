@@ -98,7 +98,7 @@ void read_raw(const char* bytes, std::size_t count, tensor& out) {
 }
 
 /// The bytes that a tensor keeps in another file.
-std::string external_bytes(const pb::TensorProto& from, const std::string& what, std::size_t wanted, const std::string& folder) {
+std::string external_bytes(const pb::TensorProto& from, const std::string& name, std::size_t wanted, const std::string& folder) {
   std::string location;
   std::uint64_t offset = 0, length = wanted;
   for (const auto& entry : from.external_data()) {
@@ -109,41 +109,41 @@ std::string external_bytes(const pb::TensorProto& from, const std::string& what,
   }
   const std::filesystem::path path = location;
   if (folder.empty() || location.empty() || path.is_absolute() || std::ranges::count(path, "..") != 0)
-    throw bad_file(fmt::format("{} keeps its data in \"{}\", which is no file in the model's folder", what, location));
+    throw bad_file(fmt::format("{} keeps its data in \"{}\", which is no file in the model's folder", name, location));
   const auto whole = (folder / path).string();
   const open_file file{::open(whole.c_str(), O_RDONLY | O_CLOEXEC)};
   if (!file.is_open())
-    throw bad_file(fmt::format("{} keeps its data in {}, which is not there; copy that file beside the model", what, whole));
+    throw bad_file(fmt::format("{} keeps its data in {}, which is not there; copy that file beside the model", name, whole));
   std::error_code unknown;
   const auto size = std::filesystem::file_size(whole, unknown);
   if (unknown || length != wanted || offset > size || size - offset < wanted)
-    throw bad_file(fmt::format("{} needs {} bytes from byte {} of {}, which has {}; copy that file anew", what, wanted, offset,
+    throw bad_file(fmt::format("{} needs {} bytes from byte {} of {}, which has {}; copy that file anew", name, wanted, offset,
                                whole, unknown ? 0 : size));
   std::string bytes(wanted, '\0');
   if (!file.read_at(bytes.data(), wanted, offset))
-    throw bad_file(fmt::format("{} cannot be read from {}", what, whole));
+    throw bad_file(fmt::format("{} cannot be read from {}", name, whole));
   return bytes;
 }
 
-tensor read_tensor(const pb::TensorProto& from, const std::string& what, const std::string& folder) {
+tensor read_tensor(const pb::TensorProto& from, const std::string& name, const std::string& folder) {
   tensor out{.name = from.name(), .type = static_cast<element_type>(from.data_type()), .dims = {}, .floats = {}, .integers = {}};
   double elements = 1;
   for (const auto extent : from.dims()) {
     elements *= static_cast<double>(extent);
     if (extent < 0 || elements > most_elements)
-      throw bad_file(fmt::format("{} has an extent of {}, which no tensor here can have; export the model anew", what, extent));
+      throw bad_file(fmt::format("{} has an extent of {}, which no tensor here can have; export the model anew", name, extent));
     out.dims.push_back(extent);
   }
   const auto size = bytes_per_element(out.type);
   if (size == 0)
-    throw bad_file(fmt::format("{} has elements of type {}, and numbers are read", what, from.data_type()));
+    throw bad_file(fmt::format("{} has elements of type {}, and numbers are read", name, from.data_type()));
   const auto count = static_cast<std::size_t>(elements);
   const auto fits = [&](std::size_t there) {
     if (there != count)
-      throw bad_file(fmt::format("{} has {} elements, but its extents say {}; the file is damaged", what, there, count));
+      throw bad_file(fmt::format("{} has {} elements, but its extents say {}; the file is damaged", name, there, count));
   };
   if (from.data_location() == pb::TensorProto::EXTERNAL) {
-    read_raw(external_bytes(from, what, count * size, folder).data(), count, out);
+    read_raw(external_bytes(from, name, count * size, folder).data(), count, out);
   } else if (from.has_raw_data()) {
     fits(from.raw_data().size() / size);
     read_raw(from.raw_data().data(), count, out);
@@ -351,9 +351,9 @@ __attribute__((visibility("default"))) bool troupe_onnx_read(const void* bytes, 
   }
 }
 
-__attribute__((visibility("default"))) bool troupe_onnx_write(const document& what, std::string& bytes, std::string& why) {
+__attribute__((visibility("default"))) bool troupe_onnx_write(const document& model, std::string& bytes, std::string& why) {
   try {
-    bytes = write_model(what);
+    bytes = write_model(model);
     return true;
   } catch (const std::exception& e) {
     why = e.what();

@@ -109,9 +109,9 @@ value_id gates_in_our_order(importer& in, const imported& from, const recurrent_
   return put_together(in, ours);
 }
 
-void must_be_zero(const importer::call& c, std::size_t i, const char* what) {
+void must_be_zero(const importer::call& c, std::size_t i, const char* input) {
   if (c.has(i) && c.uniform(i) != 0.0)
-    throw misfit{fmt::format("begins with {} of its own, and layers here begin each row at 0", what)};
+    throw misfit{fmt::format("begins with {} of its own, and layers here begin each row at 0", input)};
 }
 
 outputs recurrent(const importer::call& c, const recurrent_kind& kind) {

@@ -222,7 +222,7 @@ TEST_F(WebServer, APortThatIsTakenIsSaidWithARemedy) {
   const auto second = open_web_server({.address = {.port = server_->port()}});
   ASSERT_FALSE(second);
   EXPECT_THAT(
-      second.error().what,
+      second.error().text,
       HasSubstr(fmt::format("cannot listen on 127.0.0.1:{} (Address already in use); name another port", server_->port())));
 }
 
@@ -255,7 +255,7 @@ TEST(WebAddress, IsOfThisMachine) {
 }
 
 TEST(WebAddress, OthersAreRefusedWithARemedy) {
-  const auto why = [](const char* text) { return parse_web_address(text).error().what; };
+  const auto why = [](const char* text) { return parse_web_address(text).error().text; };
   EXPECT_THAT(why("0.0.0.0:80"),
               HasSubstr("0.0.0.0 is no loopback address, and the page has no password; leave it out, and from another "
                         "machine forward the port: ssh -L 80:127.0.0.1:80 THIS_HOST"));

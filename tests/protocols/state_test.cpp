@@ -230,7 +230,7 @@ TEST(StateBytes, CutShortAreRefusedOrRead) {
     const auto cut = wire::decode_state<lead_state>({whole.data(), words});
     EXPECT_FALSE(cut) << words << " of " << whole.size() << " words";
     if (!cut) {
-      EXPECT_NE(cut.error().what.find("the state of a machine cannot be read"), std::string::npos);
+      EXPECT_NE(cut.error().text.find("the state of a machine cannot be read"), std::string::npos);
     }
   }
 }

@@ -48,7 +48,7 @@ TEST(CheckpointBytes, CutShortAreRefused) {
   for (std::size_t words = 0; words < whole.size(); ++words) {
     const auto cut = decode_manifest({whole.data(), words});
     ASSERT_FALSE(cut) << words;
-    EXPECT_TRUE(cut.error().what.starts_with("the manifest of a checkpoint cannot be read: "));
+    EXPECT_TRUE(cut.error().text.starts_with("the manifest of a checkpoint cannot be read: "));
   }
 }
 

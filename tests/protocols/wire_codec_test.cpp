@@ -27,17 +27,17 @@ TEST_P(Codec, RoundTripGivesTheSameMessage) {
   const auto bytes = std::as_bytes(std::span(payload));
   const std::uint64_t received = 0x0123'4567'89ab'cdef;
   const auto frame = encode(GetParam().body, bytes, received);
-  ASSERT_TRUE(frame) << frame.error().what;
+  ASSERT_TRUE(frame) << frame.error().text;
 
   const auto table = parse_table(frame->head_bytes(), {});
-  ASSERT_TRUE(table) << table.error().what;
+  ASSERT_TRUE(table) << table.error().text;
   ASSERT_TRUE(*table);
   EXPECT_EQ((*table)->table_bytes + (*table)->head_bytes, frame->head_bytes().size());
   EXPECT_EQ((*table)->payload_bytes, bytes.size());
 
   const auto head = frame->head_bytes().subspan((*table)->table_bytes);
   const auto decoded = decode_head(head, bytes.size());
-  ASSERT_TRUE(decoded) << decoded.error().what;
+  ASSERT_TRUE(decoded) << decoded.error().text;
   EXPECT_EQ(decoded->body, GetParam().body);
   EXPECT_EQ(decoded->received, received);
   EXPECT_TRUE(check_payload(head, bytes));
@@ -90,7 +90,7 @@ std::string fault_of(const content& body, std::span<const std::byte> payload = {
   if (frame)
     return "no fault";
   EXPECT_EQ(frame.error().code, errc::bad_message);
-  return frame.error().what;
+  return frame.error().text;
 }
 
 TEST(CodecRules, RangesAreOrderedAndMultiplesOf16) {
@@ -119,16 +119,16 @@ TEST(CodecRules, APayloadThatIsLentStaysWhereItIs) {
   EXPECT_EQ(std::get<message>(decoded->body), part);
   EXPECT_EQ(decoded->received, 7U);
   EXPECT_EQ(decoded->lent_at, reinterpret_cast<std::uintptr_t>(&bytes));
-  EXPECT_EQ(decode_head(frame->head_bytes().subspan(8), 128).error().what, "payload of 128 bytes, the message says 0");
+  EXPECT_EQ(decode_head(frame->head_bytes().subspan(8), 128).error().text, "payload of 128 bytes, the message says 0");
 }
 
 TEST(CodecRules, OnlyAWholePayloadIsLent) {
   alignas(8) const std::byte bytes[192]{};
   const message part = push_part{{0}, {0}, {}, {0, 32}}, small = addressed<drop_order>{};
-  EXPECT_EQ(encode_lent(part, std::span(bytes).first(64)).error().what, "payload has 64 bytes, the message says 128");
-  EXPECT_EQ(encode_lent(part, std::span(bytes).subspan(4, 128)).error().what, "payload is not aligned to 8 bytes");
-  EXPECT_EQ(encode_lent(small, {}).error().what, "there is no payload to lend");
-  EXPECT_EQ(encode_lent(beat{}, {}).error().what, "there is no payload to lend");
+  EXPECT_EQ(encode_lent(part, std::span(bytes).first(64)).error().text, "payload has 64 bytes, the message says 128");
+  EXPECT_EQ(encode_lent(part, std::span(bytes).subspan(4, 128)).error().text, "payload is not aligned to 8 bytes");
+  EXPECT_EQ(encode_lent(small, {}).error().text, "there is no payload to lend");
+  EXPECT_EQ(encode_lent(beat{}, {}).error().text, "there is no payload to lend");
 }
 
 /// Decodes what is lent at another address, or what lends what another message has.
@@ -138,7 +138,7 @@ std::string fault_of_lent(const message& in_its_place, std::uint64_t at) {
   const auto found = std::ranges::find(head.head, 0x5eed'5eed'5eed'5eed);
   *(found + 1) = at;
   const auto decoded = decode_head(head.head_bytes().subspan(8), 0);
-  return decoded ? "no fault" : decoded.error().what;
+  return decoded ? "no fault" : decoded.error().text;
 }
 
 TEST(CodecRules, NothingIsLentWithAMessageThatHasNoPayload) {
@@ -149,7 +149,7 @@ TEST(CodecRules, NothingIsLentWithAMessageThatHasNoPayload) {
 }
 
 TEST(CodecRules, ASecretIsNotNothing) {
-  EXPECT_EQ(decode_head(encode(lending{1, 64, {}})->head_bytes().subspan(8), 0).error().what,
+  EXPECT_EQ(decode_head(encode(lending{1, 64, {}})->head_bytes().subspan(8), 0).error().text,
             "a process lends its memory without a secret");
   EXPECT_TRUE(decode_head(encode(lending{1, 64, {0, 1}})->head_bytes().subspan(8), 0));
 }

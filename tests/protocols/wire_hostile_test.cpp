@@ -34,7 +34,7 @@ struct spoiled {
 };
 
 std::string reason(const auto& failed) {
-  return failed ? "no fault" : failed.error().what;
+  return failed ? "no fault" : failed.error().text;
 }
 
 std::vector<std::uint64_t> table_of(std::uint32_t more_segments, std::uint32_t head_words, std::uint32_t payload_words = 0) {
@@ -210,7 +210,7 @@ TEST(WireHostile, FlippedBitsNeverDoHarm) {
     else
       ++refused;
     if (!decoded) {
-      ASSERT_FALSE(decoded.error().what.empty());
+      ASSERT_FALSE(decoded.error().text.empty());
     } else if (good && decoded->lent_at != 0) { // nobody looks there
       const auto* const lent = reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(decoded->lent_at));
       ASSERT_TRUE(encode_lent(decoded->body, {lent, payload_bytes(std::get<message>(decoded->body))})) << "round " << round;

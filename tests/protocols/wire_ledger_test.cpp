@@ -124,7 +124,7 @@ TEST(WireLedger, CutShortIsRefused) {
     for (std::size_t size = 0; size < one.size(); ++size) {
       const auto cut = decode_ledger_entry({one.data(), size});
       ASSERT_FALSE(cut) << name << ", " << size;
-      EXPECT_TRUE(cut.error().what.starts_with("a decision about a job cannot be read: "));
+      EXPECT_TRUE(cut.error().text.starts_with("a decision about a job cannot be read: "));
     }
   }
 }

@@ -74,7 +74,7 @@ TEST(WireRaft, CutShortIsRefused) {
     for (std::size_t words = 0; words < whole.size(); ++words) {
       const auto cut = decode_raft_message({whole.data(), words});
       ASSERT_FALSE(cut) << name << ", " << words;
-      EXPECT_TRUE(cut.error().what.starts_with("a message of Raft cannot be read: "));
+      EXPECT_TRUE(cut.error().text.starts_with("a message of Raft cannot be read: "));
     }
   }
 }

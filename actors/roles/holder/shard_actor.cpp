@@ -264,7 +264,7 @@ void shard_state::tell_backups(const std::vector<protocols::holder_id>& backups,
 
 void shard_state::on_record(const wire::decision_part& head, const kernels::buffer& payload) {
   auto record = record_in(payload, head.words);
-  record ? bound_.on(std::move(*record)) : broken(record.error().what);
+  record ? bound_.on(std::move(*record)) : broken(record.error().text);
 }
 
 named_buffers shard_state::copied_blocks() const {
@@ -284,7 +284,7 @@ void shard_state::send_copy(protocols::holder_id backup, protocols::shard_piece 
 
 void shard_state::on_copy(const wire::copy_part& head, const kernels::buffer& payload) {
   auto got = piece_in(payload, head.words);
-  got ? bound_.on(std::move(got->piece), std::move(got->data)) : broken(got.error().what);
+  got ? bound_.on(std::move(got->piece), std::move(got->data)) : broken(got.error().text);
 }
 
 void shard_state::install(const protocols::shard_piece& part, const tensor& data) {

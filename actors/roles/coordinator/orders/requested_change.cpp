@@ -43,7 +43,7 @@ caf::expected<protocols::decision> requested_change(const change_order& msg, con
   }
   for (const auto& problem : check_job(wanted, {.protocols = added}))
     if (problem.key == msg.key)
-      return failure(problem.what);
+      return failure(problem.text);
   return change;
 }
 
