@@ -27,7 +27,7 @@ endif()
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # What it has not seen it asks the compiler about, which says what it reads anyhow: not the preprocessor first, over every header.
+  # DEPEND: a source that is not in the cache goes to the compiler at once, which says what it read; else the preprocessor reads all first.
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_DEPEND=true;${CCACHE_PROGRAM}")
   set(CMAKE_C_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")
 endif()
